@@ -1,0 +1,84 @@
+"""What the engine needs from its surroundings. Operator, LocalRunner and simulator implement it."""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+SUCCEEDED = 0
+FAILED = 1
+INTERRUPTED = 2  # never recorded (I2, I5): the slot stays PENDING and the task attempt ends
+
+Completion = tuple[int, int, object]
+"""Id of a started call, status, and its value or exception."""
+
+StateEntry = tuple[int, Any, Any]
+"""State number, key within a map state or None, and the bytes (None in an update: remove)."""
+
+ACTIVE, JOURNAL, QUEUED, UNCLAIMED, SEQUENCE, MEMORY = range(6)
+"""The keyed states of design.md, by the numbers under which they cross to Java."""
+
+
+class CallStart:
+    """One call for the call executor. It holds an integer, never the engine (K11)."""
+
+    __slots__ = ("args", "context", "function", "id", "kwargs", "limit", "name", "timeout")
+
+    def __init__(
+        self,
+        id: int,
+        function: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: dict[str, object],
+        timeout: float | None,
+        name: str,
+        context: contextvars.Context | None = None,
+        limit: str | None = None,
+    ) -> None:
+        self.id = id
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.timeout = timeout
+        self.name = name
+        self.context = context
+        self.limit = limit
+
+
+class Ports(Protocol):
+    """The surroundings of one engine. All methods are called on the task thread."""
+
+    store_durable: bool
+    """False for store `none`: records count as acknowledged when they are made."""
+    max_record_bytes: int | None
+
+    def append(self, records: list[tuple[int, bytes]]) -> None:
+        """Hand one batch of (key group, record) to the store; `Engine.acknowledge` reports it later."""
+
+    def append_and_wait(self, records: list[tuple[int, bytes]]) -> None:
+        """Append a batch and wait, interruptibly, until it and all before it are durable."""
+
+    def start_calls(self, calls: list[CallStart]) -> None:
+        """Start calls; `Engine.complete` reports their outcomes later."""
+
+    def cancel_calls(self, ids: list[int]) -> None:
+        """Cancel calls; their outcomes, if any, are ignored."""
+
+    def run_blocking(self, call: CallStart) -> Completion:
+        """Run one call on a worker while the task thread waits, interruptibly."""
+
+    def emit(self, key: object, output: object, timestamp: int | None) -> None:
+        """Emit one output; the timestamp is that of the input, in epoch milliseconds."""
+
+    def input_done(self, segment: int) -> None:
+        """All that the input admitted under this segment causes has happened."""
+
+    def set_timer(self, when: int | None) -> None:
+        """Call `Engine.fire_timers` at this time (epoch milliseconds); None: no timer is needed."""
+
+    def load_key(self, key: bytes) -> Sequence[StateEntry]:
+        """The keyed state of a key, without its memory."""
+
+    def load_memory(self, key: bytes) -> Sequence[tuple[str, bytes]]:
+        """The memory of a key: path and pickled value."""
