@@ -68,6 +68,9 @@ class Ports(Protocol):
     def run_blocking(self, call: CallStart) -> Completion:
         """Run one call on a worker while the task thread waits, interruptibly."""
 
+    def now(self) -> int:
+        """Wall-clock time, epoch milliseconds; asked only after a synchronous call."""
+
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
         """Emit one output; the timestamp is that of the input, in epoch milliseconds."""
 

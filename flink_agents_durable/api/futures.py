@@ -1,0 +1,210 @@
+"""Durable futures and the outcomes of a batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from flink_agents_durable.api.call_options import CallOptions
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Outcome(Generic[T]):
+    """What became of one call of a batch: a value, or an error."""
+
+    __slots__ = ("_error", "_value")
+
+    def __init__(self, value: Any, error: BaseException | None) -> None:
+        self._value = value
+        self._error = error
+
+    @classmethod
+    def success(cls, value: T) -> Outcome[T]:
+        """The outcome of a call that returned a value."""
+        return cls(value, None)
+
+    @classmethod
+    def failure(cls, error: BaseException) -> Outcome[T]:
+        """The outcome of a call that failed."""
+        if not isinstance(error, BaseException):
+            raise TypeError(f"Outcome.failure takes an exception, not {error!r}")
+        return cls(None, error)
+
+    def is_success(self) -> bool:
+        """Whether the call returned a value."""
+        return self._error is None
+
+    def is_failure(self) -> bool:
+        """Whether the call failed."""
+        return self._error is not None
+
+    @property
+    def value(self) -> T:
+        """The value; raises the error of a failed call."""
+        if self._error is not None:
+            raise self._error
+        result: T = self._value
+        return result
+
+    @property
+    def error(self) -> BaseException | None:
+        """The error, or None."""
+        return self._error
+
+    def __repr__(self) -> str:
+        return f"Outcome.success({self._value!r})" if self._error is None else f"Outcome.failure({self._error!r})"
+
+
+class CallSpec:
+    """What a durable call is to do: shared by the future, the driver and the engine."""
+
+    __slots__ = ("args", "arguments", "function", "function_id", "kwargs", "options", "reconciler")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        reconciler: Callable[[], Any] | None,
+        options: CallOptions | None,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.reconciler = reconciler
+        self.options = options
+        self.function_id = ""
+        self.arguments: bytes | None = None
+
+
+class FutureOwner(Coroutine[Any, Any, T_co]):
+    """Shared by futures that an action awaits: cold, a coroutine to asyncio, resolved by the driver.
+
+    A subclass says how the first await plans its work. Each await has a waiter of its own, so that one
+    cancelled waiter does not cancel the others.
+    """
+
+    __slots__ = ("_hash", "_iterator", "_outcome", "_owner", "_waiters", "slot")
+
+    def __init__(self, owner: Any, hash_: int) -> None:
+        self._owner = owner
+        self._hash = hash_
+        self._outcome: Outcome[Any] | None = None
+        self._waiters: list[asyncio.Future[None]] | None = None
+        self._iterator: Generator[Any, Any, Any] | None = None
+        self.slot = -1
+
+    def __hash__(self) -> int:
+        # asyncio keeps awaitables in sets; hashes by address would make their order differ on replay.
+        return self._hash
+
+    def _plan(self) -> None:
+        raise NotImplementedError
+
+    def _abandoned(self) -> None:
+        raise NotImplementedError
+
+    def __await__(self) -> Generator[Any, Any, T_co]:
+        outcome = self._outcome
+        if outcome is None:
+            waiter = self._owner.new_waiter()
+            if self._waiters is None:
+                self._waiters = [waiter]
+                self._plan()
+            else:
+                self._waiters.append(waiter)
+            try:
+                yield from waiter
+            except BaseException:
+                self._leave(waiter)
+                raise
+            outcome = self._outcome
+            if outcome is None:
+                raise asyncio.CancelledError
+        if outcome._error is not None:
+            raise outcome._error
+        value: T_co = outcome._value
+        return value
+
+    def resolve(self, outcome: Outcome[Any]) -> None:
+        """Give the outcome to all who wait (driver only)."""
+        self._outcome = outcome
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters or ():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _leave(self, waiter: asyncio.Future[None]) -> None:
+        """The last waiter that is cancelled cancels the work; an outcome that is there already stays."""
+        if self._outcome is not None or not self._waiters:
+            return
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+        if not self._waiters:
+            self._outcome = Outcome.failure(asyncio.CancelledError())
+            self._abandoned()
+
+    def send(self, value: Any) -> Any:
+        if self._iterator is None:
+            self._iterator = self.__await__()
+        return self._iterator.send(value)
+
+    def throw(self, *exc_info: Any) -> Any:
+        if self._iterator is None:
+            self._iterator = self.__await__()
+        return self._iterator.throw(*exc_info)
+
+    def close(self) -> None:
+        if self._iterator is not None:
+            self._iterator.close()
+
+
+class DurableFuture(FutureOwner[T_co]):
+    """A durable call that has not been made yet: it starts when it is first awaited or gathered (F1).
+
+    Awaiting it again returns the same value or raises the same error (F3); awaiting it while it is in flight
+    joins it. It belongs to the action execution that made it.
+    """
+
+    __slots__ = ("batch", "spec")
+
+    def __init__(self, owner: Any, hash_: int, spec: CallSpec) -> None:
+        super().__init__(owner, hash_)
+        self.spec = spec
+        self.batch: GatherFuture | None = None
+
+    def _plan(self) -> None:
+        if self.batch is None:
+            self._owner.plan_call(self)
+
+    def _abandoned(self) -> None:
+        self._owner.abandon_call(self)
+
+    def __repr__(self) -> str:
+        name = self.spec.function_id or getattr(self.spec.function, "__qualname__", repr(self.spec.function))
+        state = "done" if self._outcome is not None else "pending" if self._waiters else "cold"
+        return f"<DurableFuture {name} {state}>"
+
+
+class GatherFuture(FutureOwner[list[Outcome[Any]]]):
+    """A batch of durable calls, planned as a whole when it is first awaited (F4, F5)."""
+
+    __slots__ = ("children", "open", "timeout")
+
+    def __init__(
+        self, owner: Any, hash_: int, children: Sequence[DurableFuture[Any]], timeout: float | None
+    ) -> None:
+        super().__init__(owner, hash_)
+        self.children = children
+        self.timeout = timeout
+        self.open = len(children)
+
+    def _plan(self) -> None:
+        self._owner.plan_batch(self)
+
+    def _abandoned(self) -> None:
+        self._owner.abandon_batch(self)
