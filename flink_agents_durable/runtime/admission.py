@@ -1,0 +1,236 @@
+"""Which call may start now: the pure part of the executor. No threads, no clock."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flink_agents_durable.engine.ports import CallStart
+
+
+@dataclass(frozen=True)
+class CallLimit:
+    """`agents.limits.<name>.max-concurrency` and `.per-second`, of one subtask."""
+
+    max_concurrency: int | None = None
+    per_second: float | None = None
+
+
+class Entry:
+    """A call inside the executor, from its start until nothing of it runs any more."""
+
+    __slots__ = ("call", "lane", "on_report", "reported", "task", "timer")
+
+    lane: Lane
+    """Set when the call is queued or admitted."""
+
+    def __init__(self, call: CallStart, on_report: Callable[[int, object], None] | None = None) -> None:
+        self.call = call
+        self.on_report = on_report
+        """Takes the outcome of a blocking call; None: the outcome goes to the completions."""
+        self.reported = False
+        """The outcome is out (also: cancelled). What still runs of the call is ignored."""
+        self.task: Any = None
+        self.timer: Any = None
+
+    @property
+    def on_worker(self) -> bool:
+        """An admitted call that holds a worker."""
+        return self.lane.plain
+
+
+class _LimitState:
+    """Counts one named limit. At most `burst` starts in any window, exactly, by the last start times."""
+
+    __slots__ = ("_burst", "_max", "_starts", "_window", "running")
+
+    def __init__(self, limit: CallLimit) -> None:
+        self.running = 0
+        self._max = limit.max_concurrency if limit.max_concurrency is not None else math.inf
+        rate = limit.per_second
+        self._burst = 0 if rate is None else max(1, int(rate))
+        self._window = 0.0 if rate is None else self._burst / rate
+        self._starts: deque[float] = deque(maxlen=self._burst)
+
+    def has_room(self) -> bool:
+        return self.running < self._max
+
+    def opens_at(self) -> float:
+        """The time from which the rate allows the next start."""
+        if self._burst == 0 or len(self._starts) < self._burst:
+            return -math.inf
+        return self._starts[0] + self._window
+
+    def enter(self, now: float) -> None:
+        self.running += 1
+        if self._burst:
+            self._starts.append(now)
+
+
+class Lane:
+    """A queue of calls that wait for the same things: a worker or none, a named limit or none."""
+
+    __slots__ = ("ids", "limit", "plain")
+
+    def __init__(self, plain: bool, limit: _LimitState | None) -> None:
+        self.plain = plain
+        self.limit = limit
+        self.ids: deque[int] = deque()
+
+
+class Admission:
+    """First in, first out, over `max_concurrency`, the workers, and the named limits (F11).
+
+    A call that waits for its limit or for a worker does not hold back calls that need neither. A call leaves
+    when nothing of it runs any more, which after a timeout may be later than its outcome.
+    """
+
+    def __init__(self, max_concurrency: int, workers: int, limits: Mapping[str, CallLimit]) -> None:
+        self._max = max_concurrency
+        self._workers = workers
+        self._limits = {name: _LimitState(limit) for name, limit in limits.items()}
+        self._lanes: dict[tuple[bool, str | None], Lane] = {}
+        self._waiting: dict[int, Entry] = {}
+        self.running = 0
+        self.workers_running = 0
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    def add(self, entry: Entry, plain: bool) -> None:
+        """Queue a call behind those that wait for the same."""
+        call = entry.call
+        lane = entry.lane = self._lane(plain, call.limit)
+        self._waiting[call.id] = entry
+        lane.ids.append(call.id)
+
+    def drop(self, id: int) -> Entry | None:
+        """Forget a call that has not started."""
+        return self._waiting.pop(id, None)
+
+    def clear(self) -> list[Entry]:
+        """Forget all calls that have not started."""
+        dropped = list(self._waiting.values())
+        self._waiting.clear()
+        return dropped
+
+    def enter_at_once(self, entry: Entry, plain: bool, now: float) -> bool:
+        """Admit a call past the queues, if nothing waits and there is room."""
+        if self._waiting or self.running >= self._max:
+            return False
+        lane = self._lane(plain, entry.call.limit)
+        if not self._has_room(lane) or (lane.limit is not None and lane.limit.opens_at() > now):
+            return False
+        entry.lane = lane
+        self._enter(lane, now)
+        return True
+
+    def take(self, now: float) -> list[Entry]:
+        """The calls that may start now, admitted, oldest first."""
+        ready: list[Entry] = []
+        waiting = self._waiting
+        while waiting and self.running < self._max:
+            lane, alone = self._next_lane(now)
+            if lane is None:
+                break
+            if alone and lane.limit is None:
+                self._take_run(lane, ready)
+                continue
+            ready.append(waiting.pop(lane.ids.popleft()))
+            self._enter(lane, now)
+        return ready
+
+    def _take_run(self, lane: Lane, ready: list[Entry]) -> None:
+        """The usual case, fast: nothing waits in another lane, so order is that of the queue."""
+        room = self._max - self.running
+        if lane.plain:
+            room = min(room, self._workers - self.workers_running)
+        taken = len(ready)
+        ids, pop = lane.ids, self._waiting.pop
+        while room and ids:
+            entry = pop(ids.popleft(), None)
+            if entry is not None:
+                ready.append(entry)
+                room -= 1
+        taken = len(ready) - taken
+        self.running += taken
+        if lane.plain:
+            self.workers_running += taken
+
+    def opens_at(self) -> float | None:
+        """When a rate allows the next waiting call; None when time alone changes nothing."""
+        if self.running >= self._max:
+            return None
+        times = [
+            lane.limit.opens_at()
+            for lane in self._lanes.values()
+            if lane.limit is not None and self._head(lane) is not None and self._has_room(lane)
+        ]
+        return min(times, default=None)
+
+    def leave(self, entry: Entry) -> None:
+        """Nothing of this call runs any more."""
+        lane = entry.lane
+        self.running -= 1
+        if lane.limit is not None:
+            lane.limit.running -= 1
+        if lane.plain:
+            self.workers_running -= 1
+
+    def leave_worker(self, entry: Entry) -> None:
+        """The call goes on without its worker: its function returned an awaitable."""
+        lane = entry.lane
+        if lane.plain:
+            self.workers_running -= 1
+            entry.lane = self._lane(False, entry.call.limit)
+
+    def _lane(self, plain: bool, limit: str | None) -> Lane:
+        lane = self._lanes.get((plain, limit))
+        if lane is None:
+            lane = Lane(plain, None if limit is None else self._limits.get(limit))
+            self._lanes[(plain, limit)] = lane
+        return lane
+
+    def _head(self, lane: Lane) -> int | None:
+        ids = lane.ids
+        while ids:
+            if ids[0] in self._waiting:
+                return ids[0]
+            ids.popleft()  # dropped while it waited
+        return None
+
+    def _has_room(self, lane: Lane) -> bool:
+        if lane.plain and self.workers_running >= self._workers:
+            return False
+        return lane.limit is None or lane.limit.has_room()
+
+    def _next_lane(self, now: float) -> tuple[Lane | None, bool]:
+        """The lane whose head came first among those that may start one, and whether no other lane waits.
+
+        Ids grow in start order.
+        """
+        best: Lane | None = None
+        best_id = 0
+        filled = 0
+        for lane in self._lanes.values():
+            head = self._head(lane)
+            if head is None:
+                continue
+            filled += 1
+            if (best is not None and head > best_id) or not self._has_room(lane):
+                continue
+            if lane.limit is not None and lane.limit.opens_at() > now:
+                continue
+            best, best_id = lane, head
+        return best, filled == 1
+
+    def _enter(self, lane: Lane, now: float) -> None:
+        self.running += 1
+        if lane.plain:
+            self.workers_running += 1
+        if lane.limit is not None:
+            lane.limit.enter(now)

@@ -1,0 +1,344 @@
+"""The call executor: runs durable functions off the task thread and hands their outcomes back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from flink_agents_durable.api.errors import CallTimeoutError
+from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED, CallStart, Completion
+from flink_agents_durable.runtime.admission import Admission, CallLimit, Entry
+from flink_agents_durable.runtime.eager import eager_spawner
+from flink_agents_durable.runtime.functions import as_coroutine, is_async
+from flink_agents_durable.runtime.loop_thread import LoopThread, Notifier
+from flink_agents_durable.runtime.outcomes import AWAIT, OutcomeBox, context_of, outcome_of, run_plain
+from flink_agents_durable.runtime.workers import WorkerPool
+
+_NEVER_RECORDED = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def _nothing() -> None:
+    return None
+
+
+class CallExecutor:
+    """Runs `async def` functions on the loop thread and plain ones on workers.
+
+    All methods but those marked otherwise are called on the task thread. Completions wait in a queue until
+    `drain`; `on_complete` tells that there are some: on the loop thread only, once for any number of them.
+    A call in here is an integer and a function; nothing of it leads back to the engine or to Java (K11).
+    """
+
+    def __init__(
+        self,
+        *,
+        workers: int = 128,
+        max_concurrency: int = 10_000,
+        on_complete: Callable[[], None],
+        is_interruption: Callable[[BaseException], bool],
+        signal: Callable[[], None] = _nothing,
+        limits: Mapping[str, CallLimit] | None = None,
+    ) -> None:
+        self._on_complete = on_complete
+        self._is_interruption = is_interruption
+        self._signal = signal
+        self._lock = threading.Lock()  # guards the admission and `Entry.reported`
+        self._admission = Admission(max_concurrency, workers, limits or {})
+        self._running: dict[int, Entry] = {}  # started, and something of it still runs
+        self._cancels: deque[int] = deque()
+        self._stale_timers: deque[asyncio.TimerHandle] = deque()
+        self._completed: deque[Completion] = deque()
+        self._woken = False
+        self._closed = False
+        self._rate_timer: asyncio.TimerHandle | None = None
+        self.abandoned_workers = 0
+        """Workers inside a function whose call timed out or was cancelled."""
+        self.thread = LoopThread()
+        self.loop = self.thread.loop
+        self._workers = WorkerPool()
+        self._spawn = eager_spawner(self.loop)
+        self._pump = Notifier(self.thread, self._run_pump)
+
+    # ---- task thread
+
+    @property
+    def completed(self) -> int:
+        """How many completions wait for `drain`."""
+        return len(self._completed)
+
+    @property
+    def running(self) -> int:
+        return self._admission.running
+
+    @property
+    def waiting(self) -> int:
+        """Calls that have not started: for a free place, a worker, or their limit."""
+        return self._admission.waiting
+
+    def start(self, calls: Sequence[CallStart]) -> None:
+        """Start calls, first in, first out, as there is room (F11). One hop to the loop thread for all."""
+        add = self._admission.add
+        function: object = None
+        plain = False
+        with self._lock:
+            for call in calls:
+                if call.function is not function:  # neighbours in a batch often call the same
+                    function = call.function
+                    plain = not is_async(function)
+                add(Entry(call), plain)
+        self._pump.notify()
+
+    def cancel(self, ids: Sequence[int]) -> None:
+        """Nobody wants these outcomes any more.
+
+        What has not started never does, coroutines are cancelled, a worker goes on with its result ignored.
+        """
+        with self._lock:
+            started = [id for id in ids if self._admission.drop(id) is None]
+        if started:
+            self._cancels.extend(started)
+            self._pump.notify()
+
+    def drain(self, limit: int) -> list[Completion]:
+        """Take at most `limit` completions, in the order in which they came."""
+        self._woken = False  # before looking: what comes after this wakes again
+        completed = self._completed
+        taken: list[Completion] = []
+        while completed and len(taken) < limit:
+            completion = completed.popleft()
+            taken.append(completion if completion[1] == SUCCEEDED else self._judge(completion))
+        return taken
+
+    def run_blocking(self, call: CallStart, wait: Callable[[], None] | None = None) -> Completion:
+        """Run one call while the task thread waits (K5).
+
+        First on a Python lock, then in `wait`, again and again: a short wait that `signal` ends and that an
+        interruption ends with an error, which then is the outcome. Without `wait`: on the lock.
+        """
+        box = OutcomeBox(self._post_signal)
+        entry = Entry(call, box.put)
+        plain = not is_async(call.function)
+        with self._lock:
+            at_once = plain and self._admission.enter_at_once(entry, True, time.monotonic())
+            if not at_once:
+                self._admission.add(entry, plain)
+        if at_once:
+            self._begin_plain(entry)
+        else:
+            self._pump.notify()
+        try:
+            status, value = box.take(wait)
+        except BaseException as interruption:  # of the waiting task thread itself (I2)
+            self.cancel([call.id])
+            return call.id, INTERRUPTED, interruption
+        return self._judge((call.id, status, value))
+
+    def close(self, timeout: float) -> bool:
+        """Abandon all calls; nothing of them is reported any more (I4).
+
+        Bounded. True when no thread is inside user code; otherwise the interpreter must not be closed (S10).
+        """
+        deadline = time.monotonic() + timeout
+        self._closed = True
+        self._on_complete = self._signal = _nothing  # a stuck worker must not keep the host alive (K11)
+        self._is_interruption = lambda error: False
+        with self._lock:
+            self._admission.clear()
+        loop_ended = self.thread.close(timeout)
+        workers_ended = self._workers.close(max(0.0, deadline - time.monotonic()))
+        self._completed.clear()
+        return loop_ended and workers_ended
+
+    def _post_signal(self) -> None:
+        self.thread.post(self._signal)
+
+    def _judge(self, completion: Completion) -> Completion:
+        """Tell failures from interruptions. On the task thread, which may ask Java."""
+        id, status, value = completion
+        if (
+            status == FAILED
+            and isinstance(value, BaseException)
+            and (isinstance(value, _NEVER_RECORDED) or self._is_interruption(value))
+        ):
+            return id, INTERRUPTED, value
+        return completion
+
+    # ---- loop thread
+
+    def _run_pump(self) -> None:
+        """Start what may start, then cancel: a cancel is never older than the start of its call."""
+        self._start_ready()
+        while self._cancels:
+            entry = self._running.get(self._cancels.popleft())
+            if entry is not None:
+                self._give_up(entry)
+        while self._stale_timers:
+            self._stale_timers.popleft().cancel()
+        if self._completed and not self._woken:
+            self._woken = True
+            self._on_complete()
+
+    def _start_ready(self) -> None:
+        while True:
+            with self._lock:
+                ready = [] if self._closed else self._admission.take(time.monotonic())
+            if not ready:
+                break
+            ended = [entry for entry in ready if self._begin(entry)]
+            if ended:
+                with self._lock:
+                    for entry in ended:
+                        self._admission.leave(entry)
+        if self._admission.waiting and self._rate_timer is None:
+            self._arm_rate_timer()
+
+    def _arm_rate_timer(self) -> None:
+        with self._lock:
+            opens_at = self._admission.opens_at()
+        if opens_at is not None and not self._closed:
+            delay = max(0.0, opens_at - time.monotonic())
+            self._rate_timer = self.thread.call_at(self.loop.time() + delay, self._rate_opens)
+
+    def _rate_opens(self) -> None:
+        self._rate_timer = None
+        self._run_pump()
+
+    def _begin(self, entry: Entry) -> bool:
+        """Start an admitted call; True when it has ended already."""
+        if entry.lane.plain:
+            self._begin_plain(entry)
+            return False
+        call = entry.call
+        started = self.loop.time() if call.timeout is not None else 0.0
+        context = context_of(call)
+        try:
+            made = context.run(call.function, *call.args, **call.kwargs)
+            task = self._spawn(as_coroutine(made), context)
+        except BaseException as error:
+            self._deliver(entry, FAILED, error)
+            return True
+        if task.done():
+            self._deliver(entry, *outcome_of(call, task))
+            return True
+        self._running[call.id] = entry
+        self._follow(entry, task)
+        if call.timeout is not None:
+            self._arm_timeout(entry, started)
+        return False
+
+    def _follow(self, entry: Entry, task: asyncio.Task[Any]) -> None:
+        entry.task = task
+        task.add_done_callback(lambda task: self._task_ended(entry, task), context=self.thread.context)
+
+    def _task_ended(self, entry: Entry, task: asyncio.Task[Any]) -> None:
+        status, value = outcome_of(entry.call, task)
+        entry.task = None
+        self._ended(entry, status, value)
+
+    def _continue(self, entry: Entry, value: object) -> None:
+        """A plain function returned an awaitable: go on with it here."""
+        if entry.reported or self._closed:
+            if inspect.iscoroutine(value):
+                value.close()
+            self._ended(entry, FAILED, None)
+            return
+        try:
+            task = self._spawn(as_coroutine(value), context_of(entry.call))
+        except BaseException as error:
+            self._ended(entry, FAILED, error)
+            return
+        if task.done():
+            self._ended(entry, *outcome_of(entry.call, task))
+        else:
+            self._follow(entry, task)
+
+    def _arm_timeout(self, entry: Entry, started: float) -> None:
+        """A timeout counts from the moment when the call really started."""
+        timeout = entry.call.timeout
+        assert timeout is not None
+        with self._lock:
+            if not entry.reported:
+                entry.timer = self.thread.call_at(started + timeout, self._time_out, entry)
+
+    def _time_out(self, entry: Entry) -> None:
+        """Report now, whatever the call makes of its cancel; a late answer is ignored (case 34)."""
+        call = entry.call
+        if self._give_up(entry):
+            error = CallTimeoutError(f"the durable call {call.name} did not finish within {call.timeout:g} s")
+            self._deliver(entry, FAILED, error)
+            self._pump.notify()
+
+    def _give_up(self, entry: Entry) -> bool:
+        """Ignore what a running call will report; False when it has reported."""
+        with self._lock:
+            if entry.reported:
+                return False
+            entry.reported = True
+            if entry.on_worker:
+                self.abandoned_workers += 1
+        if entry.task is not None:
+            entry.task.cancel()
+        return True
+
+    # ---- task thread and loop thread
+
+    def _begin_plain(self, entry: Entry) -> None:
+        call = entry.call
+        self._running[call.id] = entry
+        if call.timeout is not None:
+            started = time.monotonic()  # the clock of the loop
+            if self.thread.is_current():
+                self._arm_timeout(entry, started)
+            else:
+                self.thread.post(self._arm_timeout, entry, started)
+        self._workers.submit(partial(run_plain, call), partial(self._worker_ended, entry))
+
+    # ---- workers and loop thread
+
+    def _worker_ended(self, entry: Entry, outcome: tuple[int, object]) -> None:
+        status, value = outcome
+        if status == AWAIT:
+            with self._lock:
+                self._admission.leave_worker(entry)
+                if entry.reported:
+                    self.abandoned_workers -= 1
+            if not self.thread.post(self._continue, entry, value) and inspect.iscoroutine(value):
+                value.close()
+            return
+        self._ended(entry, status, value)
+
+    def _ended(self, entry: Entry, status: int, value: object) -> None:
+        """Nothing of the call runs any more: free its place, then report, unless it was given up.
+
+        The pump runs in a later turn of the loop, so that calls which end in one turn share one wake-up.
+        """
+        with self._lock:
+            given_up = entry.reported
+            entry.reported = True
+            if given_up and entry.on_worker:
+                self.abandoned_workers -= 1
+            self._admission.leave(entry)
+        self._running.pop(entry.call.id, None)
+        if entry.timer is not None:
+            self._stale_timers.append(entry.timer)
+        if entry.on_report is not None:
+            if entry.timer is not None or self._admission.waiting:
+                self._pump.notify()
+            if not given_up:
+                entry.on_report(status, value)
+            return
+        if not given_up:
+            self._deliver(entry, status, value)
+        self._pump.notify()
+
+    def _deliver(self, entry: Entry, status: int, value: object) -> None:
+        if entry.on_report is not None:
+            entry.on_report(status, value)
+        elif not self._closed:
+            self._completed.append((entry.call.id, status, value))
