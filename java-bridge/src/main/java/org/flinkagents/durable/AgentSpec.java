@@ -1,0 +1,24 @@
+package org.flinkagents.durable;
+
+import java.io.Serializable;
+import java.util.Objects;
+
+/** What {@code apply()} knows of an agent; travels with the job. */
+final class AgentSpec implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    final String uid;
+    final byte[] plan;
+    final long maxInFlight;
+    final long closeTimeoutMillis;
+
+    AgentSpec(String uid, byte[] plan, long maxInFlight, long closeTimeoutMillis) {
+        if (maxInFlight < 1) {
+            throw new IllegalArgumentException("maxInFlight must be at least 1: " + maxInFlight);
+        }
+        this.uid = Objects.requireNonNull(uid, "uid");
+        this.plan = plan.clone();
+        this.maxInFlight = maxInFlight;
+        this.closeTimeoutMillis = closeTimeoutMillis;
+    }
+}

@@ -1,0 +1,52 @@
+package org.flinkagents.durable;
+
+import org.apache.flink.api.common.RuntimeExecutionMode;
+import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.configuration.ExecutionOptions;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.types.Row;
+
+/** Where Python adds an agent to a job. */
+public final class DurableAgents {
+    private DurableAgents() {}
+
+    /**
+     * Runs an agent over rows of (encoded key, payload), both byte[].
+     *
+     * @param uid the uid of the operator, under which its state is found again
+     * @param name the name of the operator
+     * @param plan the agent, as {@code open_operator} of the Python module reads it
+     * @param maxInFlight inputs of a subtask that are worked on before it holds back the stream
+     * @param closeTimeoutMillis how long a closing subtask waits for calls that are running
+     * @param pythonModule the Python module that has {@code open_operator}
+     * @return the outputs, as Python encoded them
+     */
+    public static DataStream<byte[]> apply(
+            DataStream<Row> input,
+            String uid,
+            String name,
+            byte[] plan,
+            long maxInFlight,
+            long closeTimeoutMillis,
+            String pythonModule) {
+        if (input.getExecutionEnvironment().getConfiguration().get(ExecutionOptions.RUNTIME_MODE)
+                == RuntimeExecutionMode.BATCH) {
+            throw new IllegalStateException(
+                    "Durable agents do not run in BATCH execution: set"
+                            + " execution.runtime-mode to STREAMING");
+        }
+        AgentSpec spec = new AgentSpec(uid, plan, maxInFlight, closeTimeoutMillis);
+        return transform(input, name, spec, PemjaRuntime.factory(pythonModule));
+    }
+
+    static DataStream<byte[]> transform(
+            DataStream<Row> input, String name, AgentSpec spec, PythonRuntimeFactory runtimes) {
+        return input.keyBy(new EncodedKeySelector(), Types.STRING)
+                .transform(
+                        name,
+                        PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO,
+                        new DurableAgentOperatorFactory(spec, runtimes))
+                .uid(spec.uid);
+    }
+}
