@@ -310,6 +310,8 @@ class CallExecutor:
                     self.abandoned_workers -= 1
             if not self.thread.post(self._continue, entry, value) and inspect.iscoroutine(value):
                 value.close()
+            if self._admission.waiting:
+                self._pump.notify()  # for the worker that is free now
             return
         self._ended(entry, status, value)
 
