@@ -59,7 +59,7 @@ class _Code:
     RANGE = 21
 
 
-def _tagged(code: _Code, content: object) -> msgspec.msgpack.Ext:
+def _tagged(code: int, content: object) -> msgspec.msgpack.Ext:
     return msgspec.msgpack.Ext(code, encode(content))
 
 

@@ -33,7 +33,8 @@ def digest(value: object) -> bytes | None:
 def digest_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes | None:
     """The digest of a call's arguments, taken before the call runs. Keeps D1 and D2."""
     try:
-        if _SCALARS.issuperset(map(type, args)) and (not kwargs or _SCALARS.issuperset(map(type, kwargs.values()))):
+        scalars = _SCALARS.issuperset
+        if scalars(map(type, args)) and (not kwargs or scalars(map(type, kwargs.values()))):
             data: bytes = encode((args, kwargs))
             if _NEGATIVE_NAN not in data:
                 return blake2b(data, digest_size=8).digest()

@@ -224,6 +224,7 @@ def _refusal(key: object) -> str:
         better = next(text for kind, text in hint.items() if isinstance(key, kind))
         return f"a {name} cannot be a key, because it can change; use {better} instead"
     return (
-        f"a {name} cannot be a key, because it has no encoding that is the same in every process; let the "
-        "key selector return a str, a number, bytes, a tuple of these, an enum, a dataclass or a pydantic model"
+        f"a {name} cannot be a key, because it has no encoding that is the same in every process; let "
+        "the key selector return a str, a number, bytes, a tuple of these, an enum, a dataclass or a"
+        " pydantic model"
     )

@@ -33,7 +33,8 @@ class PayloadCodec:
         self.plan_id = plan_id
         self.plan_classes = dict(plan_classes or {})
         self._names = {id(cls): name for name, cls in self.plan_classes.items()}
-        self.substitutes: dict[type, type] = {}  # of failures.py; here so that they live as long as the plan
+        # Classes that substitutes.py has made; here, so that they live no longer than the plan.
+        self.substitutes: dict[tuple[type, ...], type[BaseException]] = {}
 
     def dumps(self, value: object) -> bytes:
         """Raises DurableSerializationError that names what cannot be serialised, and where it is."""
@@ -67,6 +68,10 @@ class PayloadCodec:
         except Exception as error:
             text = f"a recorded value cannot be read: {type(error).__name__}: {error}"
             raise UnreadableRecordError(text) from error
+
+    def plan_name(self, cls: type) -> str | None:
+        """The name under which the plan brought this class; None for all others."""
+        return self._names.get(id(cls))
 
     def reduce_class(self, obj: Any) -> Any:
         """How picklers write a class of the plan; NotImplemented for everything else."""

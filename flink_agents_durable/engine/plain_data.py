@@ -1,0 +1,292 @@
+"""The plain part of an exception's state, as msgpack, and its return as attributes of a substitute.
+
+Scalars, containers and the stdlib's values keep their type. An HTTP response becomes a small stand-in
+(status, headers without credentials, text), a request its method and address, a user's data object its plain
+fields. Everything else is left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import json
+import pathlib
+import pickle
+import types
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from flink_agents_durable.engine.canonical import object_state
+from flink_agents_durable.engine.scrubbing import REMOVED, Scrubber, is_http_object, is_sensitive_name
+
+_PICKLED, _TUPLE, _SET, _FROZENSET, _PAIRS, _OBJECT, _RESPONSE, _HEADERS = range(1, 9)
+
+# Bound the record of an exception that carries a whole document or a deep structure.
+_MAX_TEXT = 16_384
+_MAX_TOTAL = 65_536
+_MAX_DEPTH = 8
+
+_MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_STDLIB_VALUES = (
+    datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID, complex, fractions.Fraction,
+    datetime.timezone, pathlib.PurePath, range,
+)  # fmt: skip
+_HTTP_FACTS = (
+    "status_code", "status", "code", "reason_phrase", "reason", "http_version", "method", "encoding",
+)  # fmt: skip
+
+
+class NotPlain(Exception):
+    """A value is no plain data."""
+
+
+class RecordedObject(types.SimpleNamespace):
+    """Stands for an object that a recorded exception held; has its plain attributes."""
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{name}={value!r}"[:100] for name, value in vars(self).items())
+        return f"<recorded {facts}>"
+
+
+class RecordedResponse(RecordedObject):
+    """Stands for an HTTP response: status, headers without credentials, and its text if it had been read."""
+
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class RecordedHeaders(dict[str, str]):
+    """Headers by name in any case."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__({str(name).lower(): value for name, value in pairs})
+
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.lower())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
+
+    def __reduce__(self) -> Any:
+        return RecordedHeaders, (list(self.items()),)
+
+
+# --- recording
+
+
+class Plainer:
+    """Turns values into plain data, within one budget for all of them."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        self._scrubber = scrubber
+        self._left = _MAX_TOTAL
+
+    def attributes(self, exc: BaseException) -> dict[str, Any]:
+        """The attributes of an exception that are plain. Never raises."""
+        result: dict[str, Any] = {}
+        for name, value in _attributes(exc):
+            try:
+                plain = REMOVED if is_sensitive_name(name) and value else self.plain(value, 0)
+                result[name.encode("utf-8", "replace").decode()] = plain
+            except BaseException:
+                continue
+        return result
+
+    def arguments(self, exc: BaseException) -> list[Any] | None:
+        """The arguments of an exception, or None when one of them is not plain."""
+        try:
+            return [self.plain(argument, 0) for argument in exc.args]
+        except BaseException:
+            return None
+
+    def plain(self, value: Any, depth: int) -> Any:
+        self._spend(1)
+        if value is None or value is True or value is False:
+            return value
+        if isinstance(value, enum.Enum):
+            value = value.value
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, (bytes, bytearray)):
+            self._spend(len(value))
+            if self._scrubber.clean(text := bytes(value).decode("latin-1")) != text:
+                raise NotPlain
+            return bytes(value)
+        if isinstance(value, int):
+            number = int(value)
+            return number if -(1 << 63) <= number < 1 << 64 else _pickled(number)
+        if isinstance(value, float):
+            return float(value)
+        if isinstance(value, _STDLIB_VALUES):
+            return _pickled(value)
+        if depth >= _MAX_DEPTH:
+            raise NotPlain
+        if is_http_object(value):
+            return self._http(value, depth)
+        return self._container(value, depth + 1)
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise NotPlain
+
+    def _text(self, value: str) -> Any:
+        text = self._scrubber.clean(str.__str__(value)[: 4 * _MAX_TEXT])[:_MAX_TEXT]
+        self._spend(len(text))
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return _pickled(text)
+        return text
+
+    def _container(self, value: Any, depth: int) -> Any:
+        if isinstance(value, dict):
+            return self._mapping(value, depth)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            fields = dict(zip(value._fields, value, strict=False))
+            return msgspec.msgpack.Ext(_OBJECT, _encode(self._fields(fields, depth)))
+        if isinstance(value, (list, tuple, set, frozenset)):
+            items = [self.plain(item, depth) for item in value]
+            if isinstance(value, list):
+                return items
+            code = _TUPLE if isinstance(value, tuple) else _SET if isinstance(value, set) else _FROZENSET
+            return msgspec.msgpack.Ext(code, _encode(items))
+        state = object_state(value)
+        if state is None:
+            raise NotPlain
+        return msgspec.msgpack.Ext(_OBJECT, _encode(self._fields(state, depth)))
+
+    def _mapping(self, value: dict[Any, Any], depth: int) -> Any:
+        pairs = []
+        for key, item in value.items():
+            plain = REMOVED if is_sensitive_name(key) and item else self.plain(item, depth)
+            pairs.append((self.plain(key, depth), plain))
+        if all(type(key) is str for key, _ in pairs):
+            return dict(pairs)
+        return msgspec.msgpack.Ext(_PAIRS, _encode(pairs))
+
+    def _fields(self, state: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        result = {}
+        for name, value in state.items():
+            try:
+                result[name] = REMOVED if is_sensitive_name(name) and value else self.plain(value, depth)
+            except NotPlain:
+                continue
+        return result
+
+    # --- http
+
+    def _http(self, value: Any, depth: int) -> Any:
+        kind = type(value).__name__
+        if "url" in kind.lower():
+            return self._text(str(value))
+        if any(word in kind for word in ("Headers", "MultiDict", "HTTPMessage", "CaseInsensitiveDict")):
+            return self._headers(value)
+        facts = {}
+        for name in _HTTP_FACTS:
+            fact = _safe_attribute(value, name)
+            if isinstance(fact, (int, str)):
+                facts[name] = self.plain(fact, depth)
+        url = _safe_attribute(value, "url") or _safe_attribute(value, "real_url")
+        if url is not None and not callable(url):
+            facts["url"] = self._text(str(url))
+        if "Response" in kind:
+            facts.update(self._response(value))
+            return msgspec.msgpack.Ext(_RESPONSE, _encode(facts))
+        if "Request" in kind:
+            return msgspec.msgpack.Ext(_OBJECT, _encode(facts))
+        raise NotPlain
+
+    def _response(self, value: Any) -> dict[str, Any]:
+        facts = {}
+        headers = _safe_attribute(value, "headers")
+        if headers is not None:
+            facts["headers"] = self._headers(headers)
+        # Only a body that has been read: to look at another one would be I/O.
+        if isinstance(_safe_attribute(value, "_content"), bytes):
+            text = _safe_attribute(value, "text")
+            if isinstance(text, str) and len(text) <= _MAX_TEXT:
+                facts["text"] = self._text(text)
+        return facts
+
+    def _headers(self, headers: Any) -> Any:
+        pairs = []
+        for name, content in list(headers.items())[:100]:
+            if isinstance(name, str) and isinstance(content, str) and not is_sensitive_name(name):
+                pairs.append((self._text(name), self._text(content[:1_000])))
+        return msgspec.msgpack.Ext(_HEADERS, _encode(pairs))
+
+
+_encode = msgspec.msgpack.encode
+
+
+def _pickled(value: object) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(_PICKLED, pickle.dumps(value, 5))
+
+
+def _safe_attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except BaseException:
+        return None
+
+
+def _attributes(exc: BaseException) -> Iterator[tuple[str, object]]:
+    """Instance attributes, and the members that classes written in C and slots have."""
+    yield from list(object.__getattribute__(exc, "__dict__").items())
+    for cls in type(exc).__mro__:
+        if cls in (BaseException, object):
+            continue
+        for name, member in list(vars(cls).items()):
+            if name[:2] != "__" and isinstance(member, _MEMBERS):
+                try:
+                    yield name, member.__get__(exc, type(exc))
+                except BaseException:
+                    continue
+
+
+# --- replay
+
+
+def from_extension(code: int, data: memoryview) -> Any:
+    if code == _PICKLED:
+        return pickle.loads(data)
+    content = msgspec.msgpack.decode(data, ext_hook=from_extension)
+    if code == _TUPLE:
+        return tuple(content)
+    if code == _SET:
+        return set(content)
+    if code == _FROZENSET:
+        return frozenset(content)
+    if code == _PAIRS:
+        return dict(content)
+    if code == _OBJECT:
+        return RecordedObject(**content)
+    if code == _RESPONSE:
+        return RecordedResponse(**content)
+    if code == _HEADERS:
+        return RecordedHeaders(content)
+    raise ValueError(f"an extension item of the unknown kind {code}")
+
+
+def restore_attributes(exc: BaseException, attributes: Mapping[str, Any]) -> None:
+    """Give an exception its recorded attributes; members of C classes and slots by their descriptors."""
+    state = vars(exc)
+    for name, value in attributes.items():
+        member = getattr(type(exc), name, None)
+        if isinstance(member, _MEMBERS):
+            try:
+                member.__set__(exc, value)
+                continue
+            except (AttributeError, TypeError):
+                if isinstance(member, types.MemberDescriptorType):
+                    continue  # read-only: the constructor has set it
+        state[name] = value
