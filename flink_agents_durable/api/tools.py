@@ -45,6 +45,34 @@ class ToolMetadata:
         return {"type": "object", "properties": {}, **parameters}
 
 
+@dataclass(frozen=True)
+class ToolResponse:
+    """What a tool may return to say that it failed: `ToolResponse.failure("no such order")`."""
+
+    result: Any = None
+    error: str | None = None
+    execution_time_ms: int = 0
+    tool_name: str | None = None
+
+    @classmethod
+    def success(cls, result: Any, execution_time_ms: int = 0, tool_name: str | None = None) -> ToolResponse:
+        """A result; returning it as it is says the same."""
+        return cls(result, None, execution_time_ms, tool_name)
+
+    @classmethod
+    def failure(cls, error: str, execution_time_ms: int = 0, tool_name: str | None = None) -> ToolResponse:
+        """A failure, with the text that the model reads."""
+        return cls(None, str(error), execution_time_ms, tool_name)
+
+    def is_success(self) -> bool:
+        """Whether the tool did what it was asked for."""
+        return self.error is None
+
+    def is_error(self) -> bool:
+        """Whether the tool failed."""
+        return self.error is not None
+
+
 class Tool(Resource):
     """Base of tools. A subclass gives `metadata` and `call`; `Tool.from_callable` makes one from a function.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -13,6 +13,9 @@ from flink_agents_durable.api.prompts import Prompt
 from flink_agents_durable.api.resources import Resource, ResourceType
 from flink_agents_durable.api.tools import Tool
 from flink_agents_durable.api.unsupported import unsupported
+
+StructuredOutput = Literal["never", "without_tools", "always"]
+"""At most servers a schema silences the tools, so that asking for both gives an answer too early."""
 
 
 class BaseChatModelConnection(Resource):
@@ -31,8 +34,8 @@ class BaseChatModelConnection(Resource):
     ) -> ChatMessage | Awaitable[ChatMessage]:
         """One request to the server; `kwargs` are the setup's parameters.
 
-        With `output_schema` in `kwargs` (`{"name": ..., "schema": <JSON schema>}`) the server is asked to keep
-        to that schema, if it can.
+        With `output_schema` in `kwargs` (`{"name": ..., "schema": <JSON schema>}`) the server is asked to
+        keep to that schema; it is there only if the setup's `structured_output` says so.
         """
         raise NotImplementedError(f"{type(self).__qualname__} does not implement chat()")
 
@@ -66,9 +69,9 @@ class BaseChatModelSetup(Resource):
         return {"model": self.model}
 
     @property
-    def offers_schema_with_tools(self) -> bool:
-        """Whether the server can keep to a schema and still ask for tools; at most servers it silences them."""
-        return False
+    def structured_output(self) -> StructuredOutput:
+        """Whether the server keeps to a schema: never, in requests without tools, or always."""
+        return "never"
 
     def model_post_init(self, context: Any, /) -> None:
         """Refuse what is not there yet."""

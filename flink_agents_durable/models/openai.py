@@ -19,7 +19,11 @@ from flink_agents_durable.api.chat import ChatMessage
 from flink_agents_durable.api.errors import ConfigurationError
 from flink_agents_durable.api.tools import Tool
 from flink_agents_durable.models import openai_protocol as protocol
-from flink_agents_durable.models.chat_model import BaseChatModelConnection, BaseChatModelSetup
+from flink_agents_durable.models.chat_model import (
+    BaseChatModelConnection,
+    BaseChatModelSetup,
+    StructuredOutput,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -172,11 +176,13 @@ class OpenAIChatModelSetup(BaseChatModelSetup):
         return {**kwargs, **self.additional_kwargs}
 
     @property
-    def offers_schema_with_tools(self) -> bool:
-        """OpenAI's own server can do both at once; others only if the connection says so."""
+    def structured_output(self) -> StructuredOutput:
+        """OpenAI's own server takes a schema beside tools; others only if the connection says so."""
         connection = self._connection
-        return isinstance(connection, OpenAIChatModelConnection) and (
-            connection.structured_output == "always" or connection.is_openai
+        if not isinstance(connection, OpenAIChatModelConnection) or connection.structured_output == "never":
+            return "never"
+        return (
+            "always" if connection.structured_output == "always" or connection.is_openai else "without_tools"
         )
 
 
@@ -191,6 +197,6 @@ def _import_openai() -> Any:
         return importlib.import_module("openai")
     except ImportError as error:
         raise ConfigurationError(
-            "OpenAIChatModelConnection needs the package `openai`: pip install 'flink-agents-durable[openai]' "
-            "where the tasks run"
+            "OpenAIChatModelConnection needs the package `openai` where the tasks run: "
+            "pip install 'flink-agents-durable[openai]'"
         ) from error
