@@ -44,7 +44,7 @@ class ActionStateStore(Protocol):
 
     @property
     def missing(self) -> Mapping[int, int]:
-        """By key group: how many positions (at most) after the restored one are gone. Known after `open` (S2)."""
+        """By key group: how many positions, at most, after the restored one are gone. Known after `open`."""
 
     def open(
         self,
@@ -61,7 +61,7 @@ class ActionStateStore(Protocol):
         the first append. A backend that is down is tried again for a bounded time, `wait(seconds)` being the
         interruptible way to pause; then StoreUnavailableError (S7).
 
-        `on_ack` is called from the writer thread after each commit and when the writer fails; it must be cheap.
+        `on_ack` is called on the writer thread after each commit and when the writer fails. Keep it cheap.
         """
 
     def append(self, records: Sequence[Record]) -> None:

@@ -1,8 +1,8 @@
 """The writer thread: one commit takes all batches that were handed over while the one before was written.
 
 The thread shares the GIL with a busy task thread, and every time it has given the GIL away it may wait a
-whole switch interval (5 ms) to get it back. So nothing here is done per record in Python, a hand-over wakes the
-thread only when it sleeps, and a log is expected to commit with one call that gives the GIL away once.
+whole switch interval (5 ms) to get it back. So nothing here is done per record in Python, a hand-over wakes
+the thread only when it sleeps, and a log is expected to commit with one call that gives the GIL away once.
 """
 
 from __future__ import annotations

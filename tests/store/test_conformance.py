@@ -1,0 +1,16 @@
+"""The stores that are part of the package, against the conformance suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flink_agents_durable.store import SqliteActionStateStore
+from tests.store.conformance import Make, StoreConformance
+
+
+class TestSqlite(StoreConformance):
+    @pytest.fixture
+    def make(self, tmp_path: Path) -> Make:
+        return lambda: SqliteActionStateStore(tmp_path / "store")
