@@ -64,7 +64,9 @@ class Agent:
         **config: Any,
     ) -> Agent:
         """Add a function `(event, ctx)` as an action. Names are unique in an agent."""
-        conditions = trigger_conditions if isinstance(trigger_conditions, (list, tuple)) else (trigger_conditions,)
+        conditions = (
+            trigger_conditions if isinstance(trigger_conditions, (list, tuple)) else (trigger_conditions,)
+        )
         added: list[ActionSpec] = self.__dict__.setdefault("_added_actions", [])
         added.append(ActionSpec(name, _event_types(conditions), func, _failure_policy(on_failure), config))
         return self
@@ -73,7 +75,9 @@ class Agent:
         """Add a resource (a descriptor or an instance) under a name of its type."""
         resources: dict[tuple[Any, str], Any] = self.__dict__.setdefault("_added_resources", {})
         if (resource_type, name) in resources:
-            raise ConfigurationError(f"resource {name!r} of type {resource_type} is defined twice in {type(self).__name__}")
+            raise ConfigurationError(
+                f"resource {name!r} of type {resource_type} is defined twice in {type(self).__name__}"
+            )
         resources[(resource_type, name)] = instance
         return self
 
@@ -115,7 +119,9 @@ def _event_types(conditions: tuple[Trigger, ...] | list[Trigger]) -> tuple[str, 
         elif isinstance(condition, type) and issubclass(condition, Event):
             types.append(condition.EVENT_TYPE)
         else:
-            raise ConfigurationError(f"an action is triggered by event classes or event types, not by {condition!r}")
+            raise ConfigurationError(
+                f"an action is triggered by event classes or event types, not by {condition!r}"
+            )
     return tuple(dict.fromkeys(types))
 
 
@@ -131,7 +137,9 @@ def _check_signature(label: str, spec: ActionSpec) -> None:
     if not callable(spec.function):
         raise ConfigurationError(f"action {spec.name!r} of {label} is no function: {spec.function!r}")
     if inspect.isasyncgenfunction(spec.function):
-        raise ConfigurationError(f"action {spec.name!r} of {label} is an async generator; use async def without yield")
+        raise ConfigurationError(
+            f"action {spec.name!r} of {label} is an async generator; use async def without yield"
+        )
     try:
         inspect.signature(spec.function).bind(None, None)
     except TypeError:

@@ -46,6 +46,11 @@ class CallOptions:
     retry: RetryPolicy | None = None
     limit: str | None = None
 
+    @property
+    def timeout_seconds(self) -> float | None:
+        """The timeout of one attempt in seconds."""
+        return None if self.timeout is None else seconds(self.timeout)
+
     def __post_init__(self) -> None:
         if self.timeout is not None and seconds(self.timeout) <= 0:
             raise ValueError(f"timeout must be positive, not {self.timeout!r}")

@@ -81,7 +81,9 @@ class RunnerContext(ABC):
         **kwargs: Any,
     ) -> DurableFuture[T]: ...
     @abstractmethod
-    def durable_execute_async(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> DurableFuture[Any]:
+    def durable_execute_async(
+        self, func: Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> DurableFuture[Any]:
         """A cold future of a durable call: `func` may be `def`, `async def` or return an awaitable.
 
         Nothing happens until it is awaited or gathered. The outcome is recorded before the action sees it.

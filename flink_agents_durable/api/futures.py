@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -56,13 +57,17 @@ class Outcome(Generic[T]):
         return self._error
 
     def __repr__(self) -> str:
-        return f"Outcome.success({self._value!r})" if self._error is None else f"Outcome.failure({self._error!r})"
+        return (
+            f"Outcome.success({self._value!r})"
+            if self._error is None
+            else f"Outcome.failure({self._error!r})"
+        )
 
 
 class CallSpec:
     """What a durable call is to do: shared by the future, the driver and the engine."""
 
-    __slots__ = ("args", "arguments", "function", "function_id", "kwargs", "options", "reconciler")
+    __slots__ = ("args", "arguments", "context", "function", "function_id", "kwargs", "options", "reconciler")
 
     def __init__(
         self,
@@ -79,6 +84,7 @@ class CallSpec:
         self.options = options
         self.function_id = ""
         self.arguments: bytes | None = None
+        self.context: contextvars.Context | None = None
 
 
 class FutureOwner(Coroutine[Any, Any, T_co]):
@@ -107,6 +113,10 @@ class FutureOwner(Coroutine[Any, Any, T_co]):
 
     def _abandoned(self) -> None:
         raise NotImplementedError
+
+    def _needed(self) -> bool:
+        """Whether somebody else than the waiters needs the outcome."""
+        return False
 
     def __await__(self) -> Generator[Any, Any, T_co]:
         outcome = self._outcome
@@ -140,11 +150,11 @@ class FutureOwner(Coroutine[Any, Any, T_co]):
 
     def _leave(self, waiter: asyncio.Future[None]) -> None:
         """The last waiter that is cancelled cancels the work; an outcome that is there already stays."""
-        if self._outcome is not None or not self._waiters:
+        if self._outcome is not None or self._waiters is None:
             return
         if waiter in self._waiters:
             self._waiters.remove(waiter)
-        if not self._waiters:
+        if not self._waiters and not self._needed():
             self._outcome = Outcome.failure(asyncio.CancelledError())
             self._abandoned()
 
@@ -183,6 +193,9 @@ class DurableFuture(FutureOwner[T_co]):
 
     def _abandoned(self) -> None:
         self._owner.abandon_call(self)
+
+    def _needed(self) -> bool:
+        return self.batch is not None
 
     def __repr__(self) -> str:
         name = self.spec.function_id or getattr(self.spec.function, "__qualname__", repr(self.spec.function))

@@ -77,6 +77,9 @@ class Ports(Protocol):
     def input_done(self, segment: int) -> None:
         """All that the input admitted under this segment causes has happened."""
 
+    def admit_restored(self) -> int:
+        """The segment of an input that came out of the state: before every later watermark (K4)."""
+
     def set_timer(self, when: int | None) -> None:
         """Call `Engine.fire_timers` at this time (epoch milliseconds); None: no timer is needed."""
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import parse_qsl
 
 REMOVED = "[removed]"
 
@@ -18,20 +20,18 @@ REMOVED = "[removed]"
 _MAX_OBJECTS = 2_000
 # Shorter values would be found in innocent text.
 _SHORTEST_SECRET = 6
+_SHORTEST_PROSE = 16
 
 _HTTP_PACKAGES = frozenset(
-    {
-        "aiohttp", "anthropic", "boto3", "botocore", "cohere", "google", "grpc", "h11", "h2", "http", "httpcore",
-        "httpcore2", "httplib2", "httpx", "httpx2", "mistralai", "multidict", "ollama", "openai", "pycurl",
-        "requests", "tornado", "urllib", "urllib3", "websockets", "yarl",
-    }  # fmt: skip
+    {"aiohttp", "anthropic", "boto3", "botocore", "cohere", "google", "grpc", "h11", "h2", "http", "httpcore"}
+    | {"httpcore2", "httplib2", "httpx", "httpx2", "mistralai", "multidict", "ollama", "openai", "pycurl"}
+    | {"requests", "tornado", "urllib", "urllib3", "websockets", "yarl"}
 )
 _HTTP_NAME = re.compile(r"(Request|Response|Client|Session|Connection|Headers|Cookies?|CookieJar|Transport)$")
 _SENSITIVE_NAME = re.compile(
     r"(^|[-_])(auth|authorization|token|secret|passw(or)?d|cookies?|credentials?|signature)($|[-_])"
     r"|api[-_]?key|access[-_]?key|private[-_]?key|session[-_]?id"
 )
-_HEADER_WORDS = frozenset({"bearer", "digest", "path=/", "httponly", "secure", "samesite", "expires", "max-age"})
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _NAMED = r"(?:proxy-)?authorization|(?:x-)?(?:\w+-)?api[-_]?key|x-\w+-token|(?:access|refresh|auth)[-_]token"
@@ -158,21 +158,45 @@ class Scrubber:
             return
         for name, content in pairs[:500]:
             if is_sensitive_name(name) and isinstance(content, (str, bytes)):
-                self._add(content if isinstance(content, str) else content.decode("latin-1"))
+                self._learn_header(name, content if isinstance(content, str) else content.decode("latin-1"))
 
     def _learn_body(self, body: object) -> None:
+        """The body as a whole; and the prose and the credentials in it, which an error message may quote."""
         if isinstance(body, (bytes, bytearray)):
             body = bytes(body).decode("utf-8", "replace")
-        if isinstance(body, str):
-            self._add(body)
+        if not isinstance(body, str):
+            return
+        self._add(body)
+        try:
+            self._learn_content(json.loads(body), 0)
+        except Exception:
+            self._learn_content(dict(parse_qsl(body[:65_536])), 0)
+
+    def _learn_content(self, content: object, depth: int, sensitive: bool = False) -> None:
+        if depth > 20:
+            return
+        if isinstance(content, dict):
+            for name, item in content.items():
+                self._learn_content(item, depth + 1, is_sensitive_name(name))
+        elif isinstance(content, list):
+            for item in content:
+                self._learn_content(item, depth + 1, sensitive)
+        elif isinstance(content, str) and (sensitive or (len(content) >= _SHORTEST_PROSE and " " in content)):
+            self._add(content)
+
+    def _learn_header(self, name: str, content: str) -> None:
+        if "cookie" in name.lower():
+            # "set-cookie" has one cookie before its attributes, "cookie" has several.
+            pairs = content.split(";")[: 1 if "set" in name.lower() else None]
+            for pair in pairs:
+                self._add(pair.partition("=")[2].strip())
+        else:
+            self._add(content.rpartition(" ")[2])  # without the scheme: "Bearer ..."
+        self._add(content)
 
     def _add(self, secret: str) -> None:
-        parts = [secret]
-        if len(secret) < 8_192:  # the parts of a cookie or of "Bearer ..."; a long body only as a whole
-            parts += re.split(r"[\s;,]+", secret) + re.split(r"[\s;,=]+", secret)
-        for part in parts:
-            if len(part) >= _SHORTEST_SECRET and part.lower() not in _HEADER_WORDS:
-                self._secrets.add(part)
+        if len(secret) >= _SHORTEST_SECRET:
+            self._secrets.add(secret)
 
 
 def _family(exc: BaseException) -> Iterator[BaseException]:
@@ -185,7 +209,10 @@ def _family(exc: BaseException) -> Iterator[BaseException]:
         seen.add(id(current))
         yield current
         todo += [current.__cause__, current.__context__]
-        members = getattr(current, "exceptions", None)
+        try:
+            members = getattr(current, "exceptions", None)
+        except BaseException:
+            continue
         todo += members if isinstance(members, (list, tuple)) else ()
 
 

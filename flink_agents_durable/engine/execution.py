@@ -1,0 +1,411 @@
+"""How an execution is driven: start, replay, go live, and the commands that its driver answers with."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_durable.api.errors import ActionFailedError, AttemptEndedError, NonDeterministicActionError
+from flink_agents_durable.api.events import Event, EventType, InputEvent
+from flink_agents_durable.engine import identity
+from flink_agents_durable.engine.commands import (
+    BATCH,
+    CALL,
+    CANCEL,
+    COMPLETE,
+    FAIL,
+    NOT_LIVE,
+    SEND,
+    TIMER,
+    Command,
+)
+from flink_agents_durable.engine.digest import digest
+from flink_agents_durable.engine.execution_port import ExecutionPort
+from flink_agents_durable.engine.records import BATCH_END, CUT, OUTCOME, REOPEN, RESERVED, Record
+from flink_agents_durable.engine.records import TIMER as TIMER_RECORD
+from flink_agents_durable.engine.replay import fits, reservation_fits, void_from
+from flink_agents_durable.engine.run import (
+    BATCH_SLOT,
+    CALL_SLOT,
+    GONE,
+    NEW,
+    REPLAYED,
+    RESERVING,
+    RUNNING,
+    TIMER_SLOT,
+    WAITING,
+    Batch,
+    Execution,
+    Run,
+    Slot,
+)
+
+if TYPE_CHECKING:
+    from flink_agents_durable.engine.engine import Engine
+
+logger = logging.getLogger(__name__)
+
+_UNCHECKED = b""
+
+
+class Stepper:
+    """Drives executions. All state is in runs and executions; the engine is told what is to happen."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    # --- start and replay -------------------------------------------------------------------------------------
+
+    def start(self, execution: Execution) -> None:
+        """Start an execution; a restored one starts again from its beginning (L1)."""
+        engine, run = self._engine, execution.run
+        if execution.start_version < 0:
+            execution.start_version = len(run.memory.commits)
+        execution.version = execution.start_version
+        event = execution.event
+        if event is None or (engine.settings.strict_values and execution.event_payload):
+            event = self._recorded_event(execution)
+        execution.event = None
+        action = execution.action
+        port = ExecutionPort(engine, self, execution)
+        driver = execution.driver = action.make_driver(action, port, engine.services)
+        self.carry_out(execution, driver.start(event))
+
+    def _recorded_event(self, execution: Execution) -> Any:
+        engine = self._engine
+        if execution.event_payload:
+            return engine.codec.loads(execution.event_payload)
+        return InputEvent(engine.codec.loads(execution.run.payload)[1])  # type: ignore[index]
+
+    def replay_next(self, run: Run) -> None:
+        """Make the next recorded delivery. Keeps P9: what does not fit is a mismatch, never a hang."""
+        record = run.replay[0]
+        execution = run.executions.get(record.execution)
+        if execution is None:
+            if record.execution in run.done:
+                run.replay.popleft()
+            else:
+                self._cut(
+                    run, record.execution, None, 0, record, "an action that was not triggered this time"
+                )
+            return
+        slot = execution.slots.get(record.slot)
+        if slot is None and record.slot >= execution.next_slot:
+            self._cut(run, execution.id, execution, execution.next_slot, record, "nothing")
+            return
+        run.replay.popleft()
+        if slot is None or slot.state != REPLAYED:
+            return  # it was cancelled by an earlier delivery
+        if execution.recorded is not None:
+            execution.recorded.outcomes.pop(record.slot, None)
+        self._engine.stats.calls_replayed += record.kind == OUTCOME
+        self.deliver(
+            slot, record.kind, record.number, record.time, record.ok, record.payload, NOT_LIVE, record.slots
+        )
+
+    def deliver(
+        self,
+        slot: Slot,
+        kind: int,
+        number: int,
+        time: int,
+        ok: bool,
+        payload: bytes,
+        live: Any,
+        expired: list[int],
+    ) -> None:
+        """Hand one outcome, firing or end of a batch to the action, and let it go on."""
+        execution = slot.execution
+        run = execution.run
+        run.delivered = number
+        if run.memory.commits:
+            execution.version = run.memory.version_before(number)
+        if time > execution.time:
+            execution.time = time
+        self._remove(execution, slot)
+        driver = execution.driver
+        assert driver is not None
+        execution.last_timer = -1 if kind == OUTCOME else slot.index
+        if kind == BATCH_END:
+            for index in expired:
+                late = execution.slots.get(index)
+                if late is not None:
+                    self._remove(execution, late)
+            self.carry_out(execution, driver.end_batch(slot.index, expired))
+        else:
+            self.carry_out(execution, driver.resolve(slot.index, ok, payload, live))
+
+    def _remove(self, execution: Execution, slot: Slot) -> None:
+        if execution.slots.pop(slot.index, None) is not None:
+            slot.state = GONE
+            if slot.kind == CALL_SLOT:
+                execution.run.open_calls -= 1
+
+    # --- commands ---------------------------------------------------------------------------------------------
+
+    def carry_out(self, execution: Execution, commands: list[Command]) -> None:
+        """Carry out commands in order; after an interruption they are refused (I2)."""
+        ended = self._engine.ended
+        if ended is not None:
+            raise AttemptEndedError(f"the attempt ends: {type(ended).__name__}: {ended}") from ended
+        for command in commands:
+            kind = command[0]
+            if kind == CALL:
+                self._place(Slot(execution, command[1], CALL_SLOT, command[2]))
+            elif kind == SEND:
+                self._send(execution, command[1])
+            elif kind == COMPLETE:
+                self._complete(execution, commit=True)
+            elif kind == TIMER:
+                self._place_timer(Slot(execution, command[1], TIMER_SLOT, None), command[2])
+            elif kind == CANCEL:
+                self._cancel(execution, command[1])
+            elif kind == BATCH:
+                self._place_batch(execution, command[1], command[2], command[3])
+            elif kind == FAIL:
+                self._fail(execution, command[1], command[2])
+
+    def _place(self, slot: Slot) -> None:
+        """Put a slot into its execution and compare it with what was recorded there."""
+        execution = slot.execution
+        run = execution.run
+        execution.slots[slot.index] = slot
+        execution.next_slot = slot.index + 1
+        if slot.kind == CALL_SLOT:
+            run.open_calls += 1
+        if execution.recorded is not None:
+            self.compare(slot)
+        if slot.state == NEW:
+            run.fresh.append(slot)
+
+    def compare(self, slot: Slot) -> None:
+        """Replay, doubt or mismatch (R2, R3, P13)."""
+        execution, known = slot.execution, slot.execution.recorded
+        assert known is not None
+        record = known.outcomes.get(slot.index)
+        if record is not None:
+            if fits(record, slot):
+                slot.state = REPLAYED
+                return
+            self._cut(execution.run, execution.id, execution, slot.index, record, _describe(slot))
+            return
+        reservation = known.pending.get(slot.index)
+        if reservation is None:
+            return
+        if reservation_fits(reservation, slot):
+            slot.pending = True
+        else:
+            self._cut(execution.run, execution.id, execution, slot.index, reservation[2], _describe(slot))
+
+    def _place_timer(self, slot: Slot, delay: float) -> None:
+        execution = slot.execution
+        base = max(execution.time, execution.reopened.get(slot.index, 0))
+        slot.deadline = base + math.ceil(delay * 1000)
+        self._place(slot)
+
+    def _place_batch(self, execution: Execution, planned: list[Any], end: int, timeout: float | None) -> None:
+        batch = Batch()
+        reopened = 0
+        for index, spec in planned:
+            slot = Slot(execution, index, CALL_SLOT, spec)
+            slot.batch = batch
+            batch.slots.append(slot)
+            reopened = max(reopened, execution.reopened.get(index, 0))
+            self._place(slot)
+        if timeout is not None:
+            slot = Slot(execution, end, BATCH_SLOT, None)
+            slot.batch = batch
+            # A batch that timed out and was reopened gets its whole time again (P14, P18).
+            execution.reopened[end] = max(reopened, execution.reopened.get(end, 0))
+            self._place_timer(slot, timeout)
+
+    def _cancel(self, execution: Execution, index: int) -> None:
+        slot = execution.slots.get(index)
+        if slot is not None:
+            self.forget_call(slot)
+            self._remove(execution, slot)
+
+    def forget_call(self, slot: Slot) -> None:
+        """Cancel the call of a slot, if it runs; its batch may start another one."""
+        if slot.kind == CALL_SLOT and slot.state == RUNNING:
+            self._engine.cancel_call(slot)
+            if slot.batch is not None:
+                self.start_next_of_batch(slot.batch)
+
+    def _send(self, execution: Execution, event: Event) -> None:
+        """Dispatch an event at once, unless the snapshot says that an equal one was. Keeps P15."""
+        engine, run = self._engine, execution.run
+        known = digest([event.type, event.attributes]) or _UNCHECKED
+        index = execution.sends
+        execution.sends = index + 1
+        if index < execution.suppress:
+            recorded = execution.dispatched[index]
+            if known == recorded:
+                engine.stats.events_suppressed += 1
+                return
+            logger.warning(
+                "run %s: action %s sent another event (%s) than before the failure at position %d; it and all"
+                " later ones are dispatched",
+                run.id.hex(),
+                execution.action.name,
+                event.type,
+                index,
+            )
+            execution.suppress = index
+            del execution.dispatched[index:]
+        execution.dispatched.append(known)
+        event.source_timestamp = run.timestamp
+        if event.type == EventType.OutputEvent:
+            engine.ports.emit(run.key_object, event.attributes.get("output"), run.timestamp)
+        elif event.type in engine.plan.by_event:
+            trigger = identity.event_id(execution.id, index, known)
+            engine.trigger(run, event, trigger, engine.codec.dumps(event), execution.time)
+
+    def _complete(self, execution: Execution, *, commit: bool) -> None:
+        """An execution has ended: nothing of it stays (L6)."""
+        run = execution.run
+        del run.executions[execution.id]
+        run.done.add(execution.id)
+        if commit and execution.writes:
+            run.memory.commit(execution.writes, run.delivered, keep=bool(run.executions))
+        for slot in list(execution.slots.values()):
+            self.forget_call(slot)
+            self._remove(execution, slot)
+        drop_numbers(run, execution.numbers)
+        execution.driver = None
+        execution.recorded = None
+
+    def _fail(self, execution: Execution, error: BaseException, slots: list[int]) -> None:
+        """An action ended with an exception. Keeps P14: a durable failure is reopened before the task fails."""
+        engine, run = self._engine, execution.run
+        policy = execution.action.spec.on_failure or engine.settings.action_failure
+        where = f"action {execution.action.name!r} failed for key {run.key_object!r} (run {run.id.hex()})"
+        if policy == "skip" and isinstance(error, Exception):
+            logger.error("%s and is skipped", where, exc_info=error)
+            self._complete(execution, commit=False)
+            return
+        if -1 in slots:
+            slots = [slot for slot in slots if slot >= 0]
+            if execution.last_timer >= 0:
+                slots.append(execution.last_timer)
+        if slots and engine.settings.uncaught_failure == "retry" and engine.ports.store_durable:
+            engine.journal.write(run, REOPEN, engine.now, execution=execution.id, slots=slots)
+            engine.journal.hand_over_and_wait()
+        failure = ActionFailedError(f"{where}: {type(error).__name__}: {_text(error)}")
+        engine.ended = failure
+        raise failure from error
+
+    # --- mismatch ---------------------------------------------------------------------------------------------
+
+    def _cut(
+        self,
+        run: Run,
+        execution_id: int,
+        execution: Execution | None,
+        slot: int,
+        recorded: Record | str,
+        current: str,
+    ) -> None:
+        """Void what was recorded for an execution from a slot on. Keeps P13."""
+        engine = self._engine
+        name = recorded if isinstance(recorded, str) else recorded.function_id or _kind_name(recorded.kind)
+        action = execution.action.name if execution is not None else "of an earlier version"
+        text = (
+            f"run {run.id.hex()} of key {run.key_object!r}, action {action!r}, slot {slot}: recorded was {name},"
+            f" the action now asks for {current}"
+        )
+        if engine.settings.mismatch_policy == "fail":
+            engine.ended = NonDeterministicActionError(text)
+            raise engine.ended
+        logger.warning("%s; it is executed anew from there", text)
+        engine.stats.mismatches += 1
+        known = execution.recorded if execution is not None else run.records.get(execution_id)
+        numbers = void_from(run, execution_id, known, slot)
+        drop_numbers(run, numbers)
+        entry = engine.journal.write(run, CUT, engine.now, execution=execution_id, index=slot)
+        run.cuts += 1
+        if execution is not None:
+            gone = set(numbers)
+            execution.numbers = [number for number in execution.numbers if number not in gone]
+            execution.voids.append((slot, entry.number))
+
+    # --- going live -------------------------------------------------------------------------------------------
+
+    def go_live(self, run: Run) -> None:
+        """Start what was reserved and has no outcome. Keeps P9, P10: doubt is recorded before a call starts."""
+        if run.cuts:
+            return
+        engine = self._engine
+        fresh, run.fresh = run.fresh, []
+        reserve: dict[int, list[Slot]] = {}
+        for slot in fresh:
+            if slot.state != NEW:
+                continue
+            if slot.kind != CALL_SLOT:
+                slot.state = RUNNING
+                engine.timers.arm(slot)
+                continue
+            if not run.begun:
+                engine.journal.begin(run, engine.now)
+            if not slot.pending and (slot.batch is not None or slot.spec.reconciler is not None):
+                slot.state = RESERVING
+                reserve.setdefault(slot.execution.id, []).append(slot)
+            else:
+                self.start_reserved(slot)
+        for slots in reserve.values():
+            self.reserve(slots)
+
+    def reserve(self, slots: list[Slot]) -> None:
+        """Make slots PENDING in one record (F4); their calls start when it is durable."""
+        engine, execution = self._engine, slots[0].execution
+        reserved = [(execution.id, s.index, s.spec.function_id, s.spec.arguments) for s in slots]
+        entry = engine.journal.write(
+            execution.run, RESERVED, engine.now, execution=execution.id, reserved=reserved
+        )
+        entry.slot = slots[0]
+        entry.slots = slots
+
+    def start_reserved(self, slot: Slot) -> None:
+        """Start a call, within the parallelism of its batch (F11)."""
+        batch = slot.batch
+        if batch is not None:
+            if batch.running >= self._engine.settings.call_parallelism:
+                slot.state = WAITING
+                batch.waiting.append(slot)
+                return
+            batch.running += 1
+        self._engine.start_call(slot)
+
+    def start_next_of_batch(self, batch: Batch) -> None:
+        """A call of the batch has ended: another may start."""
+        batch.running -= 1
+        while batch.waiting and batch.running < self._engine.settings.call_parallelism:
+            slot = batch.waiting.popleft()
+            if slot.state == WAITING:
+                self.start_reserved(slot)
+
+
+def drop_numbers(run: Run, numbers: list[int]) -> None:
+    """Records that the next snapshot need not hold any more."""
+    ks = run.key
+    for number in numbers:
+        if ks.journal_new.pop(number, None) is None:
+            ks.journal_gone.append(number)
+
+
+def _describe(slot: Slot) -> str:
+    if slot.spec is not None:
+        return str(slot.spec.function_id)
+    return "a timer" if slot.kind == TIMER_SLOT else "the end of a batch"
+
+
+def _kind_name(kind: int) -> str:
+    return {TIMER_RECORD: "a timer", BATCH_END: "the end of a batch"}.get(kind, "a call")
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be had)"

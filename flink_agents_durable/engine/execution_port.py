@@ -1,0 +1,130 @@
+"""The engine's side of one execution, as its driver sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flink_agents_durable.api.errors import AttemptEndedError
+from flink_agents_durable.engine.commands import NOT_LIVE, Command
+from flink_agents_durable.engine.failures import decode_failure
+from flink_agents_durable.engine.memory import RunMemory
+from flink_agents_durable.engine.payload import PayloadCodec
+from flink_agents_durable.engine.ports import INTERRUPTED, SUCCEEDED
+from flink_agents_durable.engine.records import SYNC_OUTCOME
+from flink_agents_durable.engine.replay import same_call
+from flink_agents_durable.engine.run import CALL_SLOT, RUNNING, Execution, Slot
+
+if TYPE_CHECKING:
+    from flink_agents_durable.engine.engine import Engine
+    from flink_agents_durable.engine.execution import Stepper
+
+
+class ExecutionPort:
+    """What an action may ask for and gets at once: recorded time, memory, synchronous calls."""
+
+    __slots__ = ("_engine", "_execution", "_stepper", "id")
+
+    def __init__(self, engine: Engine, stepper: Stepper, execution: Execution) -> None:
+        self._engine = engine
+        self._stepper = stepper
+        self._execution = execution
+        self.id = execution.id
+
+    @property
+    def codec(self) -> PayloadCodec:
+        """The codec of user values."""
+        return self._engine.codec
+
+    @property
+    def key(self) -> Any:
+        """The key of the input."""
+        return self._execution.run.key_object
+
+    @property
+    def run_id(self) -> bytes:
+        """Id of the run."""
+        return self._execution.run.id
+
+    @property
+    def memory(self) -> RunMemory:
+        """Memory of the key, as this run sees it."""
+        return self._execution.run.memory
+
+    @property
+    def writes(self) -> dict[str, bytes | None]:
+        """What this execution has written to memory and not committed yet."""
+        return self._execution.writes
+
+    @property
+    def version(self) -> int:
+        """The version of memory that the present delivery sees (P16)."""
+        return self._execution.version
+
+    def is_replaying(self) -> bool:
+        """Whether what happens now has happened before the failure."""
+        return bool(self._execution.run.replay)
+
+    def ask_time(self) -> int:
+        """Recorded time in epoch milliseconds; the run's begin is recorded when it first asks (P12)."""
+        execution = self._execution
+        if not execution.run.begun:
+            self._engine.journal.begin(execution.run, self._engine.now)
+        return execution.time
+
+    def execute(self, index: int, spec: Any, commands: list[Command]) -> tuple[bool, Any]:
+        """A synchronous durable call: replay it, or run it while the task thread waits (P17)."""
+        engine, execution = self._engine, self._execution
+        if engine.ended is not None:
+            raise AttemptEndedError("this attempt of the task has ended") from engine.ended
+        self._stepper.carry_out(execution, commands)
+        slot = Slot(execution, index, CALL_SLOT, spec)
+        execution.next_slot = index + 1
+        known = execution.recorded
+        if known is not None:
+            record = known.outcomes.get(index)
+            if (
+                record is not None
+                and record.kind == SYNC_OUTCOME
+                and same_call(record.function_id, record.arguments, slot)
+            ):
+                del known.outcomes[index]
+                engine.stats.calls_replayed += 1
+                execution.time = max(execution.time, record.time)
+                return record.ok, self._decode(record.ok, record.payload)
+            self._stepper.compare(slot)
+        try:
+            return self._execute(slot)
+        except BaseException as error:
+            engine.ended = engine.ended or error  # user code may swallow it; the attempt is over all the same
+            raise
+
+    def _execute(self, slot: Slot) -> tuple[bool, Any]:
+        engine, execution = self._engine, slot.execution
+        run, journal = execution.run, engine.journal
+        journal.begin(run, engine.now)
+        if slot.spec.reconciler is not None and not slot.pending:
+            self._stepper.reserve([slot])
+        if engine.ports.store_durable and (run.cuts or slot.spec.reconciler is not None):
+            journal.hand_over_and_wait()
+        slot.state = RUNNING
+        call = engine.call_start(slot)
+        _, status, value = engine.ports.run_blocking(call)
+        engine.calls.pop(call.id, None)
+        if status == INTERRUPTED:
+            assert isinstance(value, BaseException)
+            raise value
+        engine.now = max(engine.now, engine.ports.now())
+        entry = engine.write_outcome(SYNC_OUTCOME, slot, status == SUCCEEDED, value)
+        if engine.ports.store_durable:
+            journal.hand_over_and_wait()
+        execution.time = max(execution.time, entry.time)
+        if engine.settings.strict_values:
+            return entry.ok, self._decode(entry.ok, entry.payload)
+        return entry.ok, entry.live
+
+    def _decode(self, ok: bool, payload: bytes) -> Any:
+        codec = self._engine.codec
+        return codec.loads(payload) if ok else decode_failure(payload, codec)
+
+
+__all__ = ["NOT_LIVE", "ExecutionPort"]

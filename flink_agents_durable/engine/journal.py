@@ -1,0 +1,114 @@
+"""Numbering, appending and acknowledging of journal records.
+
+Records are numbered per run in the order in which they are handed to the store (P1), and applied on the task
+thread in the order of their acknowledgements (P3).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from flink_agents_durable.engine.commands import NOT_LIVE
+from flink_agents_durable.engine.ports import Ports
+from flink_agents_durable.engine.records import BEGIN, Record, Reservation, encode_record
+from flink_agents_durable.engine.run import Run, Slot
+
+
+class Entry:
+    """A numbered record on its way to the store, and what is to happen when it is there."""
+
+    __slots__ = ("data", "kind", "live", "number", "ok", "payload", "run", "slot", "slots", "time")
+
+    def __init__(self, run: Run, kind: int, number: int, time: int, data: bytes, slot: Slot | None) -> None:
+        self.run = run
+        self.kind = kind
+        self.number = number
+        self.time = time
+        self.data = data
+        self.slot = slot
+        self.ok = True
+        self.payload = b""
+        self.live: Any = NOT_LIVE
+        self.slots: Any = ()
+
+
+class Journal:
+    """The records that are not acknowledged yet."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self.outbox: list[Entry] = []
+        self.unacknowledged: deque[list[Entry]] = deque()
+        self.applied_batches = 0
+
+    def begin(self, run: Run, now: int) -> None:
+        """Queue the `begin` record of a run, without waiting for it. Keeps P12."""
+        if not run.begun:
+            run.begun = True
+            self.write(run, BEGIN, run.start_time if run.start_time else now)
+
+    def write(
+        self,
+        run: Run,
+        kind: int,
+        now: int,
+        slot: Slot | None = None,
+        *,
+        execution: int = 0,
+        index: int = 0,
+        ok: bool = True,
+        payload: bytes = b"",
+        reserved: list[Reservation] | None = None,
+        slots: list[int] | None = None,
+    ) -> Entry:
+        """Number a record and queue it."""
+        number = run.number = run.number + 1
+        time = run.time = now if now > run.time else run.time
+        function_id, arguments = "", None
+        if slot is not None:
+            execution, index = slot.execution.id, slot.index
+            if slot.spec is not None:
+                function_id, arguments = slot.spec.function_id, slot.spec.arguments
+        data = encode_record(
+            Record(
+                kind,
+                run.key.key,
+                run.sequence,
+                run.digest,
+                number,
+                time,
+                execution,
+                index,
+                ok,
+                function_id,
+                arguments,
+                payload,
+                reserved or [],
+                slots or [],
+            )
+        )
+        entry = Entry(run, kind, number, time, data, slot)
+        entry.ok = ok
+        entry.payload = payload
+        self.outbox.append(entry)
+        return entry
+
+    def take(self) -> list[Entry]:
+        """The queued entries; they count as acknowledged (store `none`)."""
+        entries, self.outbox = self.outbox, []
+        return entries
+
+    def hand_over(self) -> None:
+        """Give the queued records to the store as one batch."""
+        if self.outbox:
+            entries = self.take()
+            self.unacknowledged.append(entries)
+            self._ports.append([(entry.run.key.group, entry.data) for entry in entries])
+
+    def hand_over_and_wait(self) -> None:
+        """Give the queued records to the store and wait until they are durable."""
+        if self.outbox:
+            entries = self.take()
+            self.unacknowledged.append(entries)
+            self._ports.append_and_wait([(entry.run.key.group, entry.data) for entry in entries])

@@ -1,0 +1,148 @@
+"""Restoring the journal of a run from the snapshot and the tail of the log, and voiding what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from flink_agents_durable.engine.records import (
+    BATCH_END,
+    BEGIN,
+    CUT,
+    DELIVERIES,
+    OUTCOME,
+    REOPEN,
+    RESERVED,
+    SYNC_OUTCOME,
+    TIMER,
+    Record,
+    Reservation,
+    decode_record,
+)
+from flink_agents_durable.engine.run import BATCH_SLOT, CALL_SLOT, Recorded, Run, Slot
+
+Void = tuple[int, int]
+"""Reservations of an execution from this slot on that were made before this record number are void (P13)."""
+
+
+class RunJournal:
+    """The records of a run in the order of their numbers, while its state is put together."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, tuple[Record, bytes]] = {}
+        self.gone: list[int] = []
+        self.reopened: dict[tuple[int, int], int] = {}
+        self.voids: dict[int, list[Void]] = {}
+        self.start_time = 0
+        self.begun = False
+        self.last = 0
+        self.time = 0
+
+    def add_stored(self, records: Iterable[bytes]) -> None:
+        """Take the records of the snapshot; what they void was removed when it was taken."""
+        for record, data in sorted(
+            ((decode_record(data), data) for data in records), key=lambda x: x[0].number
+        ):
+            self.records[record.number] = (record, data)
+
+    def add_tail(self, tail: Iterable[bytes]) -> list[int]:
+        """Merge tail records: only numbers that the snapshot has not applied, up to the first gap. Keeps P8.
+
+        Returns the numbers that were added.
+        """
+        added = []
+        for record, data in sorted(((decode_record(data), data) for data in tail), key=lambda x: x[0].number):
+            if record.number <= self.last:
+                continue
+            if record.number != self.last + 1:
+                break
+            self.last = record.number
+            self.time = max(self.time, record.time)
+            self._add(record, data)
+            added.append(record.number)
+        return [number for number in added if number in self.records]
+
+    def _add(self, record: Record, data: bytes) -> None:
+        if record.kind == BEGIN:
+            self.start_time, self.begun = record.time, True
+        elif record.kind == CUT:
+            self.voids.setdefault(record.execution, []).append((record.slot, record.number))
+            self._void(
+                lambda r: r.execution == record.execution and r.slot >= record.slot and r.kind != RESERVED
+            )
+        elif record.kind == REOPEN:
+            self._reopen(record)
+        else:
+            self.records[record.number] = (record, data)
+
+    def _reopen(self, record: Record) -> None:
+        """Keeps P14: failures and time-outs of these slots are void, successes stay."""
+        slots = set(record.slots)
+        self._void(
+            lambda r: (
+                r.execution == record.execution
+                and (
+                    (r.kind in (OUTCOME, SYNC_OUTCOME) and r.slot in slots and not r.ok)
+                    or (r.kind in (TIMER, BATCH_END) and r.slot in slots)
+                    or (r.kind == BATCH_END and not slots.isdisjoint(r.slots))
+                )
+            )
+        )
+        for slot in slots:
+            self.reopened[record.execution, slot] = record.time
+
+    def _void(self, is_void: Callable[[Record], bool]) -> None:
+        for number in [number for number, (record, _) in self.records.items() if is_void(record)]:
+            del self.records[number]
+            self.gone.append(number)
+
+    def by_execution(self) -> dict[int, Recorded]:
+        """What the journal knows of each execution."""
+        known: dict[int, Recorded] = {}
+        for number, (record, _) in self.records.items():
+            if record.kind == RESERVED:
+                for reservation in record.reserved:
+                    if any(
+                        reservation[1] >= slot and number < cut
+                        for slot, cut in self.voids.get(reservation[0], ())
+                    ):
+                        continue
+                    known.setdefault(reservation[0], Recorded()).pending[reservation[1]] = reservation
+            else:
+                known.setdefault(record.execution, Recorded()).outcomes[record.slot] = record
+            known.setdefault(record.execution, Recorded()).numbers.append(number)
+        return known
+
+    def deliveries(self) -> list[Record]:
+        """Deliveries in the order in which they were made (P1)."""
+        return [record for _, (record, _) in sorted(self.records.items()) if record.kind in DELIVERIES]
+
+
+def fits(record: Record, slot: Slot) -> bool:
+    """Whether a recorded outcome belongs to what the action asks for now."""
+    if slot.kind == CALL_SLOT:
+        return record.kind == OUTCOME and same_call(record.function_id, record.arguments, slot)
+    return record.kind == (BATCH_END if slot.kind == BATCH_SLOT else TIMER)
+
+
+def same_call(function_id: str, arguments: bytes | None, slot: Slot) -> bool:
+    """Identity of a call: function id and, where both have one, the digest of the arguments."""
+    spec = slot.spec
+    if spec is None or spec.function_id != function_id:
+        return False
+    return arguments is None or spec.arguments is None or arguments == spec.arguments
+
+
+def reservation_fits(reservation: Reservation, slot: Slot) -> bool:
+    """Whether a PENDING slot belongs to what the action asks for now."""
+    return slot.kind == CALL_SLOT and same_call(reservation[2], reservation[3], slot)
+
+
+def void_from(run: Run, execution: int, known: Recorded | None, slot: int) -> list[int]:
+    """Drop what was recorded for an execution from a slot on; gives the record numbers (P13)."""
+    numbers = [r.number for r in run.replay if r.execution == execution and r.slot >= slot]
+    run.replay = type(run.replay)(r for r in run.replay if not (r.execution == execution and r.slot >= slot))
+    if known is not None:
+        numbers += [r.number for index, r in known.outcomes.items() if index >= slot]
+        known.outcomes = {index: r for index, r in known.outcomes.items() if index < slot}
+        known.pending = {index: r for index, r in known.pending.items() if index < slot}
+    return numbers

@@ -1,0 +1,22 @@
+"""What actions use beside the engine: resources, metrics, configuration. Handed in by the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+def _no_resource(name: str, type: Any) -> Any:
+    raise KeyError(f"there is no resource {name!r} of type {type}")
+
+
+@dataclass(frozen=True)
+class Services:
+    """Access to what lives beside the engine. `metric_group` takes an action's name or None, and whether a
+    replay is going on (its updates do not count)."""
+
+    job_name: str = "local"
+    config: Any = None
+    get_resource: Callable[[str, Any], Any] = _no_resource
+    metric_group: Callable[[str | None, Callable[[], bool]], Any] = lambda action, is_replaying: None

@@ -1,0 +1,22 @@
+"""Settings of the engine, as the runtime reads them from the configuration."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Behaviour that users choose by `agents.*` options."""
+
+    strict_values: bool = False
+    """Deliver values as recorded, also on the first attempt."""
+    mismatch_policy: str = "reexecute"
+    """`reexecute` or `fail` when a replay asks for another call than the recorded one (P13)."""
+    uncaught_failure: str = "retry"
+    """`retry` or `replay` a durable failure that nothing caught (P14)."""
+    action_failure: str = "fail"
+    """`fail` the task or `skip` the action when it ends with an exception."""
+    call_parallelism: int = sys.maxsize
+    """How many calls of one gather run at a time (F11)."""

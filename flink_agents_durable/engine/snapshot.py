@@ -1,0 +1,222 @@
+"""Keyed state of a key: versioned msgpack structs with user payloads as opaque bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from flink_agents_durable.api.errors import UnreadableRecordError
+from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, MEMORY, QUEUED, SEQUENCE, UNCLAIMED, StateEntry
+from flink_agents_durable.engine.run import Execution, KeyState, QueuedInput, Run
+
+FORMAT = 1
+
+
+class ExecutionImage(msgspec.Struct, array_like=True):
+    """An unfinished execution."""
+
+    id: int
+    action: str
+    trigger: bytes
+    event: bytes
+    start_number: int
+    start_version: int
+    start_time: int
+    dispatched: list[bytes]
+    reopened: dict[int, int]
+    voids: list[tuple[int, int]]
+
+
+class RunImage(msgspec.Struct, array_like=True):
+    """The live run of a key."""
+
+    format: int
+    sequence: int
+    digest: bytes
+    payload: bytes
+    timestamp: int | None
+    applied: int
+    delivered: int
+    start_time: int
+    begun: bool
+    time: int
+    executions: list[ExecutionImage]
+    done: list[int]
+    commits: list[tuple[int, dict[str, bytes | None]]]
+    sensory: dict[str, bytes | None]
+
+
+class QueuedImage(msgspec.Struct, array_like=True):
+    """An input behind the live run of its key."""
+
+    format: int
+    sequence: int
+    digest: bytes
+    payload: bytes
+    timestamp: int | None
+    records: list[bytes]
+
+
+class SequenceImage(msgspec.Struct, array_like=True):
+    """What remains of a key when it has no work."""
+
+    format: int
+    sequence: int
+    received: int
+    claim_limit: int
+
+
+class UnclaimedImage(msgspec.Struct, array_like=True):
+    """Tail records of a run whose input has not come back (P6)."""
+
+    format: int
+    digest: bytes
+    records: list[bytes]
+
+
+class StoredKey:
+    """The entries of a key as they come from Flink, by state."""
+
+    def __init__(self, entries: Iterable[StateEntry]) -> None:
+        self.run: RunImage | None = None
+        self.sequence: SequenceImage | None = None
+        self.sequence_bytes = b""
+        self.journal: list[bytes] = []
+        self.queued: list[tuple[int, QueuedImage]] = []
+        self.unclaimed: dict[int, UnclaimedImage] = {}
+        for state, subkey, value in entries:
+            if state == ACTIVE:
+                self.run = _read(RunImage, value)
+            elif state == SEQUENCE:
+                self.sequence_bytes = bytes(value)
+                self.sequence = _read(SequenceImage, value)
+            elif state == JOURNAL:
+                self.journal.append(value)
+            elif state == QUEUED:
+                self.queued.append((subkey, _read(QueuedImage, value)))
+            elif state == UNCLAIMED:
+                self.unclaimed[subkey] = _read(UnclaimedImage, value)
+        self.queued.sort(key=lambda entry: entry[0])
+
+
+def _read(kind: Any, data: bytes) -> Any:
+    try:
+        image = msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+        raise UnreadableRecordError(f"{kind.__name__} in the keyed state cannot be read: {error}") from None
+    if getattr(image, "format", FORMAT) != FORMAT:
+        raise UnreadableRecordError(
+            f"{kind.__name__} in the keyed state has format {image.format}, not {FORMAT}"
+        )
+    return image
+
+
+def queued_input(arrival: int, image: QueuedImage) -> QueuedInput:
+    """A queued input from its image."""
+    queued = QueuedInput(
+        arrival, image.sequence, image.digest, image.payload, image.timestamp, 0, list(image.records)
+    )
+    queued.stored = True
+    return queued
+
+
+def key_updates(ks: KeyState) -> list[StateEntry]:
+    """What changed since the last snapshot of this key; the caller clears its dirty flag.
+
+    Keeps K6: payloads were encoded when they were recorded, here they are only wrapped.
+    """
+    updates: list[StateEntry] = []
+    _active(ks, updates)
+    _journal(ks, updates)
+    _queued(ks, updates)
+    _unclaimed(ks, updates)
+    sequence = msgspec.msgpack.encode(SequenceImage(FORMAT, ks.sequence, ks.received, ks.claim_limit))
+    if sequence != ks.stored_sequence:
+        ks.stored_sequence = sequence
+        updates.append((SEQUENCE, None, sequence))
+    updates.extend((MEMORY, path, value) for path, value in ks.memory.dirty.items())
+    ks.memory.dirty = {}
+    return updates
+
+
+def _active(ks: KeyState, updates: list[StateEntry]) -> None:
+    if ks.run is not None:
+        updates.append((ACTIVE, None, msgspec.msgpack.encode(run_image(ks.run))))
+        ks.stored_active = True
+    elif ks.stored_active:
+        updates.append((ACTIVE, None, None))
+        ks.stored_active = False
+
+
+def _journal(ks: KeyState, updates: list[StateEntry]) -> None:
+    # Removals first: numbers start anew with each run of the key.
+    updates.extend((JOURNAL, number, None) for number in ks.journal_gone)
+    updates.extend((JOURNAL, number, data) for number, data in ks.journal_new.items())
+    ks.journal_gone = []
+    ks.journal_new = {}
+
+
+def _queued(ks: KeyState, updates: list[StateEntry]) -> None:
+    updates.extend((QUEUED, arrival, None) for arrival in ks.queued_gone)
+    ks.queued_gone = []
+    for queued in reversed(ks.queued):  # the stored ones are in front
+        if queued.stored:
+            break
+        image = QueuedImage(
+            FORMAT, queued.sequence, queued.digest, queued.payload, queued.timestamp, queued.records
+        )
+        updates.append((QUEUED, queued.arrival, msgspec.msgpack.encode(image)))
+        queued.stored = True
+
+
+def _unclaimed(ks: KeyState, updates: list[StateEntry]) -> None:
+    if not ks.unclaimed_dirty:
+        return
+    updates.extend((UNCLAIMED, sequence, None) for sequence in ks.stored_unclaimed - set(ks.unclaimed))
+    for sequence, (digest, records) in ks.unclaimed.items():
+        image = UnclaimedImage(FORMAT, digest, records)
+        updates.append((UNCLAIMED, sequence, msgspec.msgpack.encode(image)))
+    ks.stored_unclaimed = set(ks.unclaimed)
+    ks.unclaimed_dirty = False
+
+
+def run_image(run: Run) -> RunImage:
+    """The image of a live run."""
+    return RunImage(
+        FORMAT,
+        run.sequence,
+        run.digest,
+        run.payload,
+        run.timestamp,
+        run.applied,
+        run.delivered,
+        run.start_time,
+        run.begun,
+        run.time,
+        [_execution_image(execution) for execution in run.executions.values()],
+        sorted(run.done),
+        run.memory.commits,
+        run.memory.sensory,
+    )
+
+
+def _execution_image(execution: Execution) -> ExecutionImage:
+    return ExecutionImage(
+        execution.id,
+        execution.action.name,
+        execution.trigger,
+        execution.event_payload,
+        execution.start_number,
+        execution.start_version,
+        execution.start_time,
+        execution.dispatched,
+        execution.reopened,
+        execution.voids,
+    )
+
+
+def flatten(entries: Sequence[StateEntry]) -> list[Any]:
+    """Entries as one flat list, as they cross to Java."""
+    return [field for entry in entries for field in entry]

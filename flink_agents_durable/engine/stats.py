@@ -1,0 +1,19 @@
+"""Counters of the engine, read by the metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class EngineStats:
+    """Counts since this attempt of the task began."""
+
+    runs: int = 0
+    calls_executed: int = 0
+    calls_replayed: int = 0
+    calls_failed: int = 0
+    calls_reconciled: int = 0
+    mismatches: int = 0
+    events_suppressed: int = 0
+    unclaimed_dropped: int = 0
