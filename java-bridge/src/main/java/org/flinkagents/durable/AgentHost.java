@@ -50,12 +50,14 @@ public final class AgentHost {
 
     /** The keyed state of a key without its memory as (state, subkey, value, ...), or null. */
     public Object[] loadKey(byte[] key) throws Exception {
-        return remembering(() -> owner().state().load(EncodedKeySelector.toKey(key)));
+        AgentState state = owner().state();
+        return remembering(() -> state.load(EncodedKeySelector.toKey(key)));
     }
 
     /** The memory of a key as (path, value, ...), or null. */
     public Object[] loadMemory(byte[] key) throws Exception {
-        return remembering(() -> owner().state().loadMemory(EncodedKeySelector.toKey(key)));
+        AgentState state = owner().state();
+        return remembering(() -> state.loadMemory(EncodedKeySelector.toKey(key)));
     }
 
     /** True for a Java throwable that says that the task was interrupted. Any thread. */

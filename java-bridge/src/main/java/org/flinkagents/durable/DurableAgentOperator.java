@@ -8,6 +8,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.flink.api.common.TaskInfo;
+import org.apache.flink.api.common.eventtime.TimestampAssigner;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
@@ -191,7 +192,8 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         String key = (String) getCurrentKey();
         byte[] encoded = (byte[]) record.getValue().getField(0);
         byte[] payload = (byte[]) record.getValue().getField(1);
-        Long timestamp = record.hasTimestamp() ? record.getTimestamp() : null;
+        long time = record.getTimestamp();
+        Long timestamp = time == TimestampAssigner.NO_TIMESTAMP ? null : Long.valueOf(time);
         unlessStopped(() -> step("process", encoded, state.keyGroup(key), payload, timestamp));
         awaitCapacity();
     }
@@ -260,7 +262,8 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     private void drain() throws Exception {
         drainPosted.set(false);
         if (inPython || emitting) {
-            drainDeferred = true; // a yield further down the chain: its caller posts it again
+            drainDeferred =
+                    true; // a yield further down the chain; posted again when this step ends
         } else if (!isStopped() && !finished) {
             step("drain");
         }
@@ -286,6 +289,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
             throw e;
         } finally {
             inPython = false;
+            postDeferredDrain();
         }
     }
 
@@ -297,8 +301,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         if ((flags & WRITE_DIRTY_KEYS) != 0) {
             state.update(PythonValues.array(python("flush"))); // K6: little is left for a snapshot
         }
-        if ((flags & MORE_WORK) != 0 || drainDeferred) {
-            drainDeferred = false;
+        if ((flags & MORE_WORK) != 0) {
             wake();
         }
     }
@@ -321,6 +324,14 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
             }
         }
         emitting = false;
+        postDeferredDrain();
+    }
+
+    private void postDeferredDrain() {
+        if (drainDeferred) {
+            drainDeferred = false;
+            wake();
+        }
     }
 
     AgentState state() {

@@ -8,6 +8,7 @@ import org.apache.flink.streaming.runtime.tasks.StreamTask;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pemja.core.PythonInterpreter;
+import pemja.core.PythonInterpreterConfig;
 import pemja.core.object.PyObject;
 
 /** The Python operator inside the TaskManager's own process, through pemja. */
@@ -44,8 +45,11 @@ final class PemjaRuntime implements PythonRuntime {
             environments.open();
             EmbeddedPythonEnvironment environment =
                     (EmbeddedPythonEnvironment) environments.createEnvironment();
-            PythonInterpreter interpreter = new PythonInterpreter(environment.getConfig());
-            // An interpreter is not closed after a failure from here on: threads may be inside.
+            PythonInterpreterConfig config = environment.getConfig();
+            PythonSite site = PythonSite.of(config.getPythonExec());
+            PythonInterpreter interpreter = new PythonInterpreter(withPackages(config, site));
+            // After a failure from here on it is not closed: threads may be inside.
+            interpreter.exec(site.activation());
             interpreter.exec("import " + module);
             PyObject operator =
                     (PyObject) interpreter.invoke(module + ".open_operator", host, settings);
@@ -54,6 +58,20 @@ final class PemjaRuntime implements PythonRuntime {
             environments.close();
             throw e;
         }
+    }
+
+    private static PythonInterpreterConfig withPackages(
+            PythonInterpreterConfig config, PythonSite site) {
+        PythonInterpreterConfig.PythonInterpreterConfigBuilder builder =
+                PythonInterpreterConfig.newBuilder()
+                        .setExcType(config.getExecType())
+                        .setPythonExec(config.getPythonExec())
+                        .setPythonHome(config.getPythonHome())
+                        .setWorkingDirectory(config.getWorkingDirectory());
+        if (config.getPaths() != null) {
+            builder.addPythonPaths(config.getPaths());
+        }
+        return builder.addPythonPaths(site.packages()).build();
     }
 
     @Override

@@ -1,0 +1,77 @@
+package org.flinkagents.durable;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.stream.Collectors;
+
+/**
+ * The installation behind a Python executable. An embedded interpreter finds a virtual environment
+ * only if it comes first on PATH, so that it is told here.
+ */
+final class PythonSite {
+    private static final String QUERY = resource("site_query.py");
+    private static final String ACTIVATE = resource("site_activate.py");
+
+    private final String executable;
+    private final String prefix;
+    private final List<String> packages;
+
+    private PythonSite(List<String> answer) {
+        executable = answer.get(0);
+        prefix = answer.get(1);
+        packages = answer.subList(2, answer.size());
+    }
+
+    static PythonSite of(String executable) throws IOException, InterruptedException {
+        String answer;
+        int status;
+        try {
+            Process process =
+                    new ProcessBuilder(executable, "-c", QUERY).redirectErrorStream(true).start();
+            process.getOutputStream().close();
+            answer = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            status = process.waitFor();
+        } catch (IOException e) {
+            throw new IOException(remedy(executable), e);
+        }
+        if (status != 0) {
+            throw new IOException(remedy(executable) + ". It said: " + answer.trim());
+        }
+        return new PythonSite(answer.lines().collect(Collectors.toList()));
+    }
+
+    private static String remedy(String executable) {
+        return "The Python executable '"
+                + executable
+                + "' cannot run durable agents: set python.executable to that of an environment"
+                + " with apache-flink and flink-agents-durable, on every machine";
+    }
+
+    String[] packages() {
+        return packages.toArray(new String[0]);
+    }
+
+    /** What an interpreter with {@link #packages()} on its path has to execute. */
+    String activation() {
+        return String.format(
+                "executable, prefix, paths = %s, %s, [%s]%n%s",
+                literal(executable),
+                literal(prefix),
+                packages.stream().map(PythonSite::literal).collect(Collectors.joining(", ")),
+                ACTIVATE);
+    }
+
+    private static String literal(String text) {
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'";
+    }
+
+    private static String resource(String name) {
+        try (InputStream in = PythonSite.class.getResourceAsStream(name)) {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8);
+        } catch (IOException e) {
+            throw new IllegalStateException(name + " is missing in the jar", e);
+        }
+    }
+}
