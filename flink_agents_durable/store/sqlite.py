@@ -13,7 +13,8 @@ from pathlib import Path
 
 from flink_agents_durable.api.errors import ConfigurationError, StoreUnavailableError
 from flink_agents_durable.store.protocol import Record
-from flink_agents_durable.store.sqlite_log import SqliteLog, is_certainly_unwritten, unavailable
+from flink_agents_durable.store.sqlite_errors import is_certainly_unwritten, unavailable
+from flink_agents_durable.store.sqlite_log import SqliteLog
 from flink_agents_durable.store.writer import GroupCommitWriter
 
 _logger = logging.getLogger(__name__)

@@ -31,13 +31,14 @@ from flink_agents_durable.store.protocol import (
     StoreFencedError,
     UnknownFateError,
 )
+from flink_agents_durable.store.sqlite_errors import is_certainly_unwritten, is_full, unavailable
 
 FORMAT = 1
 """Version of tables and record encoding, in the file's user_version."""
 
 BUSY_MILLIS = 10
-"""How long SQLite itself waits for the lock of another writer before it asks us. Short, as its pauses grow
-and a subtask would starve beside siblings: of four, the slowest commit took 250 ms with 100 and 60 ms with 10."""
+"""How long SQLite itself waits for the lock of another writer before it asks us. Short, as its pauses grow:
+of four siblings that commit without a break the slowest commit took 250 ms with 100, and 60 ms with 10."""
 
 BUSY_PAUSE = 0.002
 """Seconds between tries while another writer has the lock."""
@@ -259,7 +260,8 @@ class SqliteLog:
         }
         rows = ((group, position, min(position, self._last_seen[group])) for group, position in news.items())
         for values in _values(rows):
-            self._retry(_CUT.format(epoch=self.epoch, rows=values), ())
+            if self._retry(_CUT.format(epoch=self.epoch, rows=values), ()).rowcount == 0:
+                raise self._fenced()
         self._cuts.update(news)
 
     def drop_some(self) -> bool:
@@ -318,31 +320,6 @@ class SqliteLog:
             f"an append to the action state store {self.path} failed ({error}); whether it was written "
             "is seen when the next attempt reads the log"
         )
-
-
-def is_certainly_unwritten(error: sqlite3.Error) -> bool:
-    """SQLITE_BUSY, SQLITE_LOCKED and SQLITE_FULL leave nothing behind; everything else may have been written.
-
-    By message, since Python 3.10 does not give the code.
-    """
-    return isinstance(error, sqlite3.OperationalError) and ("is locked" in str(error) or is_full(error))
-
-
-def is_full(error: sqlite3.Error) -> bool:
-    return "disk is full" in str(error)
-
-
-def unavailable(path: Path, error: Exception) -> StoreUnavailableError:
-    text = str(error)
-    if "disk is full" in text:
-        remedy = "free space on its disk"
-    elif "is locked" in text:
-        remedy = "another process holds its lock; end it (a shell with an open transaction, a backup)"
-    else:
-        remedy = "set agents.store.sqlite.path to a folder on a local disk that this user may write"
-    return StoreUnavailableError(
-        f"the action state store sqlite at {path} cannot be written: {text}. Remedy: {remedy}"
-    )
 
 
 def _connect(path: Path, synchronous: str) -> sqlite3.Connection:

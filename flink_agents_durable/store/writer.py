@@ -105,7 +105,7 @@ class GroupCommitWriter:
 
     def close(self, timeout: float) -> bool:
         self._closed = True
-        self._log.give_up_at = time.monotonic() + timeout
+        self._log.give_up_at = time.monotonic() + timeout / 2  # leaves time to end
         self._inbox.put(None)
         self._thread.join(timeout)
         return not self._thread.is_alive()
