@@ -122,7 +122,7 @@ def _id_of_other(func: Any, depth: int) -> str:
     identity = durable_id_of(func)
     if identity is not None:
         return f"{identity}.__call__"
-    return _id_of_callable(func, depth)
+    return _id_of_callable(func)
 
 
 def _id_of_method(func: types.MethodType) -> str:
@@ -145,15 +145,12 @@ def _id_of_builtin(func: types.BuiltinFunctionType) -> str:
     return f"{_class_path(receiver if isinstance(receiver, type) else type(receiver))}.{func.__name__}"
 
 
-def _id_of_callable(func: Any, depth: int) -> str:
+def _id_of_callable(func: Any) -> str:
     """Method descriptors, ufuncs, wrappers of extension modules, and instances with `__call__`."""
     name = getattr(func, "__qualname__", None) or getattr(func, "__name__", None)
     owner = getattr(func, "__objclass__", None)
     if isinstance(name, str) and isinstance(owner, type):
         return f"{owner.__module__}.{name}"
-    wrapped = getattr(func, "__wrapped__", None)
-    if callable(wrapped) and isinstance(name, str):
-        return _id_of_other(wrapped, depth + 1)
     module = getattr(func, "__module__", None)
     if isinstance(name, str) and isinstance(module, str):
         return f"{module}.{name}"

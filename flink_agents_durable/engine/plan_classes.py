@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _PREFIX = "flink_agents_durable._plan_"
 
 _lock = threading.Lock()
@@ -84,10 +85,7 @@ class _Collector(cloudpickle.CloudPickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         reduced = super().reducer_override(obj)
         # A class by name is reduced to its name (a string), or left to pickle; by value it is a tuple.
-        if issubclass(type(obj), type) and isinstance(reduced, tuple) and not _is_special(obj):
+        # Classes written in C are never shipped, but some of them are reduced to a tuple as well.
+        if issubclass(type(obj), type) and isinstance(reduced, tuple) and obj.__flags__ & _HEAP_TYPE:
             self.found.append(obj)
         return reduced
-
-
-def _is_special(cls: type) -> bool:
-    return cls in (type(None), type(NotImplemented), type(...))
