@@ -56,6 +56,7 @@ class CallExecutor:
         self._completed: deque[Completion] = deque()
         self._woken = False
         self._closed = False
+        self._paused = False
         self._rate_timer: asyncio.TimerHandle | None = None
         self.abandoned_workers = 0
         """Workers inside a function whose call timed out or was cancelled."""
@@ -104,6 +105,14 @@ class CallExecutor:
         if started:
             self._cancels.extend(started)
             self._pump.notify()
+
+    def pause(self) -> None:
+        """Start nothing new until `resume`; what runs goes on (K7)."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self._pump.notify()
 
     def drain(self, limit: int) -> list[Completion]:
         """Take at most `limit` completions, in the order in which they came."""
@@ -187,7 +196,7 @@ class CallExecutor:
     def _start_ready(self) -> None:
         while True:
             with self._lock:
-                ready = [] if self._closed else self._admission.take(time.monotonic())
+                ready = [] if self._closed or self._paused else self._admission.take(time.monotonic())
             if not ready:
                 break
             ended = [entry for entry in ready if self._begin(entry)]

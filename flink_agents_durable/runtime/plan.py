@@ -1,40 +1,76 @@
-"""An agent as it travels from the program to the tasks."""
+"""What `apply()` ships to the subtasks: the agent and how to run it."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
-from flink_agents_durable.api.agent import Agent
+from flink_agents_durable.api.agent import ActionSpec, Agent
+from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.engine.compile import compile_agent
+from flink_agents_durable.engine.driver import PythonDriver
+from flink_agents_durable.engine.payload import PayloadCodec
+from flink_agents_durable.engine.plan import CompiledAction, CompiledPlan
+
+KEY_ENCODING = "encoded-1"
+"""Keys by the key encoding of this package (K3); a stream keyed before by pickled keys says so instead."""
 
 
 @dataclass(frozen=True)
 class AgentPlan:
-    """What `apply()` ships. It is pickled by cloudpickle, so that classes of the submitted script travel along."""
+    """The agent of one operator."""
 
     agent: Agent
     uid: str
-    """The agent's name in state and log."""
     plan_id: str
-    """Made at `apply()`: the second half of a log id without `agents.job-id`, and the name of the plan's classes."""
-    options: dict[str, Any] = field(default_factory=dict)
-    """The values of an `AgentConfiguration`, typed."""
+    """Made at `apply()`: tells deployments apart that Flink runs under one job id; names the classes."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What was set under `agents.`, typed, without defaults."""
     resources: Mapping[Any, Any] = field(default_factory=dict)
-    """Resources of the environment, by (type, name); the agent's own go first."""
-    plan_classes: Mapping[str, type] = field(default_factory=dict)
-    """Classes that travel by value, by the name under which records mention them."""
+    """Those of the environment; the agent has its own."""
+    classes: Mapping[str, type] = field(default_factory=dict)
+    """Classes that travel by value. In one pickle with the agent, so that they are those of its objects."""
+    key_encoding: str = KEY_ENCODING
+    encode_output: Callable[[Any], bytes] | None = None
+    """Outputs as the stream behind the operator wants them; None: pickled."""
+    extra_actions: Sequence[ActionSpec] = ()
+    """Built-in actions, after the agent's own."""
 
     def dump(self) -> bytes:
-        data: bytes = cloudpickle.dumps(self, protocol=5)
+        """The bytes to ship. Raises what pickling raises."""
+        data: bytes = cloudpickle.dumps(self)
         return data
 
     @staticmethod
     def load(data: bytes) -> AgentPlan:
-        plan = pickle.loads(data)
+        plan = cloudpickle.loads(data)
         if not isinstance(plan, AgentPlan):
-            raise TypeError(f"these bytes hold a {type(plan).__name__}, not an AgentPlan")
+            raise TypeError(f"not the plan of an agent: {type(plan).__name__}")
         return plan
+
+    def configuration(self) -> AgentConfiguration:
+        return AgentConfiguration(self.options)
+
+    def codec(self) -> PayloadCodec:
+        return PayloadCodec(self.classes, self.plan_id)
+
+    def compiled(self) -> CompiledPlan:
+        """The actions, ready to run."""
+        own = compile_agent(self.agent)
+        if not self.extra_actions:
+            return own
+        extra = [CompiledAction(spec, PythonDriver) for spec in self.extra_actions]
+        return CompiledPlan.of([*own.by_name.values(), *extra])
+
+    @property
+    def explicit_log_id(self) -> str | None:
+        """Log id = job + uid. The explicit job id wins over the log id in the state."""
+        job_id = self.configuration().get(AgentOptions.JOB_ID)
+        return None if job_id is None else f"{job_id}:{self.uid}"
+
+    def first_log_id(self, flink_job_id: str) -> str:
+        """The log of a job without an explicit id that starts from nothing; the same after a failover."""
+        return f"{flink_job_id}-{self.plan_id}:{self.uid}"

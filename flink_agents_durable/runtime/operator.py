@@ -1,0 +1,359 @@
+"""The entry points of the Java operator: one engine and its surroundings, driven on the task thread."""
+
+from __future__ import annotations
+
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.engine.engine import Engine
+from flink_agents_durable.engine.plan_classes import register_plan_classes, unregister_plan_classes
+from flink_agents_durable.engine.services import Services
+from flink_agents_durable.engine.settings import EngineSettings
+from flink_agents_durable.runtime.built_in_metrics import BuiltInMetrics
+from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
+from flink_agents_durable.runtime.executor import CallExecutor
+from flink_agents_durable.runtime.host import Host, HostLink, entries, flattened
+from flink_agents_durable.runtime.log_positions import (
+    FORMAT,
+    GroupBlob,
+    LogStart,
+    RetainedPositions,
+    choose_log,
+    read_blob,
+)
+from flink_agents_durable.runtime.metrics import MetricRegistry
+from flink_agents_durable.runtime.operator_ports import OperatorPorts, StoreLink, pickled
+from flink_agents_durable.runtime.plan import AgentPlan
+from flink_agents_durable.runtime.resources import ResourceRegistry
+from flink_agents_durable.runtime.task_settings import (
+    TaskSettings,
+    make_store,
+    warn_about_setup,
+)
+from flink_agents_durable.runtime.watermarks import WatermarkGate
+
+_log = logging.getLogger(__name__)
+
+DRAIN_COMPLETIONS = 1_000
+DRAIN_SECONDS = 0.010
+"""A mail takes no longer than these, so that barriers are not blocked (K10)."""
+DRAIN_CHUNK = 128
+"""How much is done between two looks at the clock."""
+FLUSH_RECORDS = 10_000
+"""Dirty records are written to the state before they are more, which a snapshot would wait for (K6)."""
+MAX_TRACEBACK_CHARS = 65_536
+"""Bounds the text of a failure in Flink's exception history."""
+
+MORE_WORK = 1
+WRITE_DIRTY_KEYS = 2
+
+CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT = range(3)
+
+Result = tuple[Any, ...] | None
+"""In-flight runs, live runs, flags, then what is to be emitted. None: nothing to do, and the counts stand."""
+
+
+class TaskFailedError(RuntimeError):
+    """Carries a formatted traceback: of a Python error only the first argument reaches Java."""
+
+
+def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator:
+    """Called by Java when it opens the operator; then come the restored state and `start`."""
+    with _formatted():
+        plan = AgentPlan.load(bytes(settings["plan"]))
+        return AgentOperator(HostLink(host), TaskSettings.of(settings), plan)
+
+
+@contextmanager
+def _formatted() -> Iterator[None]:
+    try:
+        yield
+    except TaskFailedError:
+        raise
+    except BaseException as error:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if len(text) > MAX_TRACEBACK_CHARS:
+            half = MAX_TRACEBACK_CHARS // 2
+            text = f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+        raise TaskFailedError(text) from None
+
+
+class AgentOperator:
+    """One subtask. All methods are called on the task thread, never one inside another (K2)."""
+
+    def __init__(self, link: HostLink, task: TaskSettings, plan: AgentPlan) -> None:
+        self._link = link
+        self._task = task
+        self._plan = plan
+        self._options: AgentConfiguration = plan.configuration()
+        self._compiled = plan.compiled()
+        self._blobs: dict[int, GroupBlob] = {}
+        self._restored_keys: list[tuple[bytes, int, Sequence[Any]]] = []
+        self._metrics = MetricRegistry()
+        self._retained = RetainedPositions(task.num_retained)
+        self._gate = WatermarkGate(self._options.get(AgentOptions.WATERMARK_HOLD))
+        self._resources = ResourceRegistry.of(plan.agent, plan.resources)
+        store = make_store(self._options, task)
+        self._executor = CallExecutor(
+            workers=self._options.get(AgentOptions.CALL_WORKERS),
+            max_concurrency=self._options.get(AgentOptions.CALL_MAX_CONCURRENCY),
+            on_complete=link.wake,
+            signal=link.signal,
+            is_interruption=link.is_interruption,
+        )
+        self._store = StoreLink(store, self._executor, link)
+        self._timer = DurableTimer(self._executor.thread, link.wake)
+        self._ports = OperatorPorts(
+            link, self._executor, self._store, self._timer, self._gate, plan.encode_output or pickled
+        )
+        self._engine: Engine | None = None
+        self._built_in = BuiltInMetrics(self._metrics, link, self._executor)
+        self._log: LogStart | None = None
+        self._counts = (0, 0)
+        self._flushed_calls = 0
+        self._stopped_by: int | None = None
+        self._held: list[Callable[[], Result]] = []
+        self._finished = False
+        register_plan_classes(plan.plan_id, plan.classes)
+
+    # ---- restore
+
+    def restore_group(self, group: int, blob: bytes) -> None:
+        with _formatted():
+            self._blobs[group] = read_blob(group, bytes(blob))
+
+    def restore_key(self, key: bytes, group: int, flat: Sequence[Any]) -> None:
+        """The keyed state of a key that has work; kept until `start` knows whose log it is."""
+        self._restored_keys.append((bytes(key), group, flat))
+
+    def start(self) -> Result:
+        """Open the log, read its tail, merge, and restart what was unfinished (L1)."""
+        with _formatted():
+            warn_about_setup(self._task)
+            store = self._store.store
+            self._log = log = choose_log(
+                self._blobs,
+                self._task.groups,
+                restored=self._task.restored,
+                explicit_id=self._plan.explicit_log_id,
+                first_id=self._plan.first_log_id(self._task.job_id),
+                store=store.name,
+                key_encoding=self._plan.key_encoding,
+            )
+            self._engine = engine = self._make_engine(log.log_id)
+            keys, self._restored_keys = self._restored_keys, []
+            for key, group, flat in keys:
+                engine.restore_key(key, group, entries(flat))
+            # Fenced, at its end known, then read: in this order inside the store (P21).
+            for group, record in store.open(log.log_id, log.positions, self._store.on_ack, self._link.wait):
+                engine.restore_tail(group, record)
+            self._report_missing(store.missing)
+            engine.resume(wall_clock())
+            return self._result(more=self._has_more())
+
+    def _make_engine(self, log_id: str) -> Engine:
+        services = Services(
+            job_name=self._task.job_name,
+            config=self._options,
+            get_resource=self._resources.get_resource,
+            metric_group=self._metric_group,
+        )
+        settings = EngineSettings.of(self._options)
+        return Engine(self._compiled, self._ports, self._plan.codec(), settings, log_id, services)
+
+    def _metric_group(self, action: str | None, is_replaying: Callable[[], bool]) -> Any:
+        path = ("agent",) if action is None else ("agent", action)
+        return self._metrics.group(*path, is_replaying=is_replaying)
+
+    def _report_missing(self, missing: Mapping[int, int]) -> None:
+        """A state older than the head of the log: calls of which the records are gone run again (S2)."""
+        total = sum(missing.values())
+        if total:
+            _log.warning(
+                "up to %d records of agent %s between the restored state and the head of its log are gone, "
+                "in key groups %s: calls that had finished there run again",
+                total,
+                self._task.uid,
+                sorted(group for group, count in missing.items() if count),
+            )
+        self._built_in.missing_records = total
+
+    # ---- input
+
+    def process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> Result:
+        if self._stopped_by is not None:
+            self._held.append(partial(self.process, key, group, payload, timestamp))
+            return None
+        with _formatted():
+            engine = self._running()
+            segment = self._gate.admit()
+            engine.process(bytes(key), group, bytes(payload), timestamp, segment, wall_clock())
+            return self._result()
+
+    def watermark(self, timestamp: int) -> Result:
+        if self._stopped_by is not None:
+            self._held.append(partial(self.watermark, timestamp))
+            return None
+        self._gate.watermark(timestamp)
+        return self._result()
+
+    def watermark_status(self, active: bool) -> Result:
+        if self._stopped_by is not None:
+            self._held.append(partial(self.watermark_status, active))
+            return None
+        self._gate.status(active)
+        return self._result()
+
+    def end_input(self) -> Result:
+        """Java yields until nothing is live; `drain` goes on meanwhile."""
+        return self._result()
+
+    def finish(self) -> None:
+        """Nothing may be emitted any more (K7)."""
+        with _formatted():
+            self._finished = True
+            self._built_in.report(self._running(), now=True)
+
+    # ---- progress
+
+    def drain(self) -> Result:
+        """Take completions, acknowledgements and timers, for a bounded time (K10)."""
+        if self._stopped_by is not None or self._finished or self._engine is None:
+            return None
+        with _formatted():
+            engine = self._engine
+            deadline = time.monotonic() + DRAIN_SECONDS
+            left = DRAIN_COMPLETIONS
+            while True:
+                progress = self._take_acknowledgements(engine, deadline)
+                completions = self._executor.drain(min(DRAIN_CHUNK, left))
+                if completions:
+                    left -= len(completions)
+                    engine.complete(completions, wall_clock())
+                    progress = True
+                now = wall_clock()
+                if self._timer.is_due(now):
+                    engine.fire_timers(now)
+                    progress = True
+                if not progress or left <= 0 or time.monotonic() >= deadline:
+                    break
+            return self._result(more=self._has_more())
+
+    def _take_acknowledgements(self, engine: Engine, deadline: float) -> bool:
+        """Batch by batch, as each may make many actions go on. Raises the failure of the writer (P20)."""
+        durable = self._store.store.acknowledged()
+        if not self._store.store.durable:
+            return False
+        progress = False
+        while engine.applied_batches < durable:
+            engine.acknowledge(engine.applied_batches + 1, wall_clock())
+            progress = True
+            if time.monotonic() >= deadline:
+                break
+        return progress
+
+    def _has_more(self) -> bool:
+        """Work that no later wake-up announces, because its wake-up has come already."""
+        if self._executor.completed:
+            return True
+        store = self._store.store
+        return store.durable and self._running().applied_batches < store.acknowledged()
+
+    def flush(self) -> tuple[Any, ...]:
+        """Updates of the dirty keys, written before a snapshot asks for them (K6)."""
+        with _formatted():
+            engine = self._running()
+            self._flushed_calls = engine.stats.calls_executed
+            return flattened(engine.snapshot())
+
+    def _result(self, more: bool = False) -> Result:
+        engine = self._running()
+        items = self._ports.take()
+        unwritten = engine.dirty_keys + engine.stats.calls_executed - self._flushed_calls
+        flags = (MORE_WORK if more else 0) | (WRITE_DIRTY_KEYS if unwritten >= FLUSH_RECORDS else 0)
+        self._built_in.report(engine)
+        counts = (engine.in_flight, engine.live_runs)
+        if not items and not flags and counts == self._counts:
+            return None
+        self._counts = counts
+        return (*counts, flags, *items)
+
+    def _running(self) -> Engine:
+        if self._engine is None:
+            raise RuntimeError("the operator was not started")
+        return self._engine
+
+    # ---- checkpoints
+
+    def snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]]:
+        """Blobs of the key groups, and updates of the dirty keys. Neither emits nor steps (K6)."""
+        with _formatted():
+            engine, log = self._running(), self._log
+            assert log is not None
+            updates = engine.snapshot()
+            self._flushed_calls = engine.stats.calls_executed
+            store = self._store.store
+            positions = store.positions(engine.applied_batches)  # P4
+            if kind == CHECKPOINT:
+                self._retained.taken(checkpoint_id, positions)
+            elif kind == STOP_SAVEPOINT:
+                self._stopped_by = checkpoint_id
+                self._executor.pause()
+            blobs = [
+                GroupBlob(FORMAT, log.log_id, store.name, positions.get(group, 0), self._plan.key_encoding)
+                for group in self._task.groups
+            ]
+            return [blob.to_bytes() for blob in blobs], flattened(updates)
+
+    def completed(self, checkpoint_id: int) -> None:
+        """Cut the log, to what the retained checkpoints need (P23)."""
+        with _formatted():
+            positions = self._retained.completed(checkpoint_id)
+            if positions is not None:
+                self._store.store.truncate(positions)
+
+    def aborted(self, checkpoint_id: int) -> None:
+        """An aborted stop lets everything go on; any other aborted checkpoint is harmless."""
+        self._retained.aborted(checkpoint_id)
+        if checkpoint_id == self._stopped_by:
+            self._stopped_by = None
+            self._executor.resume()
+            self._executor.thread.post(self._link.wake)
+
+    # ---- close
+
+    def close(self) -> bool:
+        """Abandon what runs, in bounded time; nothing is recorded for it (I4, S10).
+
+        False: a thread is still inside, and its interpreter must not be closed.
+        """
+        deadline = time.monotonic() + self._options.get(AgentOptions.CLOSE_TIMEOUT).total_seconds()
+
+        def left() -> float:
+            return max(0.0, deadline - time.monotonic())
+
+        if self._engine is not None:
+            _quietly(self._engine.close)
+        store_closed = _quietly(self._store.store.close, left())
+        _quietly(self._resources.close, self._executor.loop, left() / 2)
+        executor_closed = self._executor.close(left())
+        self._link.release()  # K11
+        self._engine = None
+        self._held.clear()
+        unregister_plan_classes(self._plan.plan_id)
+        return bool(store_closed) and executor_closed
+
+
+def _quietly(close: Callable[..., Any], *args: Any) -> Any:
+    """One part that fails to close does not keep the others open."""
+    try:
+        return close(*args)
+    except BaseException:
+        _log.warning("closing an agent operator", exc_info=True)
+        return False
