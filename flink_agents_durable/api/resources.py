@@ -106,11 +106,19 @@ class Resource(BaseModel):
         """Give back what `open` or the use of the resource took."""
         return None
 
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
     def __getstate__(self) -> dict[Any, Any]:
         """Pickle the configuration alone: what was bound or opened belongs to one subtask."""
         state = dict(super().__getstate__())
         private = type(self).__private_attributes__
-        state["__pydantic_private__"] = {name: attr.get_default() for name, attr in private.items()}
+        state["__pydantic_private__"] = {
+            name: attr.get_default(call_default_factory=True) for name, attr in private.items()
+        }
         return state
 
 

@@ -192,10 +192,11 @@ def _metadata_of(func: Callable[..., Any], name: str | None, description: str | 
         annotation = hints.get(parameter_name, Any)
         default = ... if parameter.default is parameter.empty else parameter.default
         # The field has a name of its own: a parameter may be called as a member of BaseModel is.
-        fields[f"argument_{index}"] = (
-            annotation,
-            Field(default, alias=parameter_name, description=described.parameters.get(parameter_name)),
-        )
+        text = described.parameters.get(parameter_name)
+        # A description of None would hide the one of an Annotated type.
+        more: dict[str, Any] = {} if text is None else {"description": text}
+        field = Field(default, alias=parameter_name, **more)
+        fields[f"argument_{index}"] = (annotation, field)
     try:
         schema = create_model(f"{label}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
         schema.model_json_schema()

@@ -1,0 +1,333 @@
+"""A local model server for the example: it speaks the OpenAI protocol, counts, and fails on purpose.
+
+The answers are scripted: computed from the words of the review, after a delay. With `relay_to` it hands the
+requests on to a real server instead, and counts just the same.
+
+    python examples/scripted_model_server.py --port 8000
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import re
+import select
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from model_calls import ANSWERED, CUT_OFF, FAILED, Call, CallLog
+
+Request = dict[str, Any]
+Completion = dict[str, Any]
+
+_GOOD = (
+    "great",
+    "good",
+    "happy",
+    "love",
+    "excellent",
+    "beautiful",
+    "comfortable",
+    "solid",
+    "fine",
+    "friendly",
+)
+_BAD = {
+    "broke": "it broke",
+    "leaks": "it leaks",
+    "poor": "poor quality",
+    "cheap": "feels cheap",
+    "dim": "too dim",
+    "uncomfortable": "uncomfortable",
+    "weak": "weak",
+    "late": "late delivery",
+    "weeks": "late delivery",
+    "crushed": "damaged on the way",
+    "damaged": "damaged on the way",
+    "terrible": "terrible shipping",
+}
+_SHIPPING = ("parcel", "courier", "delivery", "shipping", "arrived", "box")
+
+
+def scripted_answer(request: Request) -> Completion:
+    """An answer from the words of the review: the tool for trouble with the shipping, then the analysis."""
+    messages = request["messages"]
+    review_id, review = _review_of(messages)
+    words = re.findall(r"[a-z]+", review.lower())
+    reasons = list(dict.fromkeys(reason for word, reason in _BAD.items() if word in words))
+    tools = [tool["function"]["name"] for tool in request.get("tools", ())]
+    if reasons and tools and any(word in words for word in _SHIPPING) and messages[-1]["role"] == "user":
+        arguments = json.dumps({"id": review_id, "review": review})
+        call = {
+            "id": f"call_{review_id}",
+            "type": "function",
+            "function": {"name": tools[0], "arguments": arguments},
+        }
+        return completion(request, None, [call])
+    score = max(1, min(5, 4 + sum(word in _GOOD for word in words) - 2 * len(reasons)))
+    return completion(request, json.dumps({"score": score, "reasons": reasons[:3]}))
+
+
+def completion(request: Request, content: str | None, tool_calls: list[Any] | None = None) -> Completion:
+    """An answer in the form of the protocol."""
+    message: dict[str, Any] = {"role": "assistant", "content": content}
+    if tool_calls:
+        message["tool_calls"] = tool_calls
+    prompt_tokens = len(json.dumps(request["messages"]).split())
+    completion_tokens = len((content or json.dumps(tool_calls)).split())
+    return {
+        "id": f"scripted-{time.monotonic_ns()}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": request.get("model", "scripted"),
+        "choices": [
+            {"index": 0, "message": message, "finish_reason": "tool_calls" if tool_calls else "stop"}
+        ],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+        },
+    }
+
+
+def _review_of(messages: list[Any]) -> tuple[str, str]:
+    for message in messages:
+        found = re.match(r"\s*Review (\S+)[^\n]*\n(.*)", str(message.get("content")), re.DOTALL)
+        if message["role"] == "user" and found:
+            return found.group(1), found.group(2).strip()
+    last = [message for message in messages if message["role"] == "user"]
+    return "?", str(last[-1]["content"]) if last else ""
+
+
+def state_of(request: Request) -> str:
+    """Stands for the whole content of a request."""
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+
+
+def relay_to(upstream: str, timeout: float = 600) -> Callable[[Request], Completion]:
+    """Answers from a real server; its key is the one that the openai package would take."""
+    key = os.environ.get("OPENAI_API_KEY")
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+
+    def answer(request: Request) -> Completion:
+        handed_on = urllib.request.Request(
+            f"{upstream.rstrip('/')}/chat/completions",
+            json.dumps(request).encode(),
+            headers,
+        )
+        with urllib.request.urlopen(handed_on, timeout=timeout) as response:
+            result: Completion = json.load(response)
+            return result
+
+    return answer
+
+
+class ModelServer:
+    """The server in threads of its own. `answer` makes the answers, `log` counts the requests.
+
+    Two ways to force a failover without leaving it to chance what was answered before it:
+
+    - `before_failover()` is called by a part of the job that is about to fail. From then on nothing is
+      answered, so that all answers that were given had their time to be recorded.
+    - `slow_next(timeout)`: the next new question is not answered, so that its call exceeds its timeout.
+
+    Both end when a question that was left unanswered is asked again, which is what the restarted job does.
+    """
+
+    QUIET = 0.5
+    """Seconds without an answer before a failover, in which the last answer reaches the journal."""
+
+    def __init__(
+        self,
+        answer: Callable[[Request], Completion] = scripted_answer,
+        *,
+        delay: float = 0.0,
+        fail_first: int = 0,
+        port: int = 0,
+    ) -> None:
+        self.log = CallLog()
+        self.answer = answer
+        self.delay = delay
+        self.fail_first = fail_first
+        self.notifications: list[Any] = []
+        self.requests: list[Request] = []
+        self._holding = False
+        self._slow_timeout: float | None = None
+        handler = type("Handler", (_Handler,), {"model_server": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+        self._server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.base_url = f"{self.address}/v1"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="model-server", daemon=True)
+
+    def __enter__(self) -> ModelServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    # --- failing on purpose
+
+    def before_failover(self, wait: float = 20.0) -> int:
+        """Stop answering, and return the number of model calls that are in flight after a quiet time."""
+        with self.log.changed:
+            self.log.changed.wait_for(lambda: bool(self.log.in_flight()) and not self._holding, wait)
+            self._hold()
+        time.sleep(self.QUIET)
+        calls = len(self.log.in_flight())
+        self.log.failed_over("task failure", calls)
+        return calls
+
+    def slow_next(self, timeout: float) -> None:
+        """Leave the next new question unanswered; its call is given up by the job after `timeout` seconds."""
+        with self.log.changed:
+            self._slow_timeout = timeout
+
+    def _hold(self) -> None:
+        self._holding = True
+        for call in self.log.in_flight():
+            call.doomed = True
+
+    def _hold_later(self) -> None:
+        with self.log.changed:
+            self._hold()
+
+    def _admit(self, call: Call) -> None:
+        """What becomes of a request that has just come."""
+        with self.log.changed:
+            again = any(other.doomed and other.state == call.state for other in self.log.calls)
+            if again:
+                self._holding = False
+            if self._holding:
+                call.doomed = True
+            elif self._slow_timeout is not None and self.log.seen(call.state) == 1:
+                call.doomed = True
+                # The others stop a little earlier, so that no answer is on its way when the call times out.
+                threading.Timer(max(0.0, self._slow_timeout - self.QUIET), self._hold_later).start()
+                threading.Thread(target=self._note_timeout, args=(call,), daemon=True).start()
+                self._slow_timeout = None
+
+    def _note_timeout(self, call: Call) -> None:
+        with self.log.changed:
+            self.log.changed.wait_for(lambda: call.ended is not None)
+            calls = len(self.log.in_flight())
+        self.log.failed_over("model timeout", calls)
+
+    # --- one request
+
+    def serve(self, request: Request, client: socket.socket) -> tuple[int, Completion] | None:
+        """Status and answer, or None when the client has gone."""
+        call = self.log.begin(_review_of(request["messages"])[0], state_of(request))
+        with self.log.changed:
+            self.requests.append(request)
+            failing = self.fail_first > 0
+            self.fail_first -= failing
+        self._admit(call)
+        if failing:
+            self.log.end(call, FAILED)
+            return 500, {"error": {"message": "failed on purpose", "type": "server_error"}}
+        try:
+            reply = None if call.doomed else (200, self.answer(request))
+        except urllib.error.HTTPError as error:
+            self.log.end(call, FAILED)
+            return error.code, json.loads(error.read() or b"{}")
+        self._pause(call, client)
+        with self.log.changed:
+            if call.doomed or reply is None:
+                self.log.end(call, CUT_OFF)
+                return None
+            self.log.end(call, ANSWERED)
+        return reply
+
+    def _pause(self, call: Call, client: socket.socket) -> None:
+        """Wait as long as the answer takes; a doomed call until the client has gone."""
+        ready = call.started + self.delay
+        while not _has_gone(client):
+            left = ready - time.monotonic()
+            if left <= 0 and not call.doomed:
+                return
+            with self.log.changed:
+                self.log.changed.wait(0.05 if call.doomed else min(left, 0.05))
+        call.doomed = True
+
+
+def _has_gone(client: socket.socket) -> bool:
+    readable, _, _ = select.select([client], [], [], 0)
+    try:
+        return bool(readable) and client.recv(1, socket.MSG_PEEK) == b""
+    except OSError:
+        return True
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    model_server: ModelServer
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/models":
+            self._send(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+        else:
+            self._send(404, {"error": {"message": f"no such path: {self.path}"}})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        server = self.model_server
+        if self.path == "/v1/chat/completions":
+            reply = server.serve(body, self.connection)
+            if reply is None:
+                self.close_connection = True
+            else:
+                self._send(*reply)
+        elif self.path == "/failover":
+            self._send(200, {"calls_in_flight": server.before_failover()})
+        elif self.path == "/slow-next":
+            server.slow_next(float(body["timeout"]))
+            self._send(200, {})
+        elif self.path == "/notifications":
+            server.notifications.append(body)
+            self._send(200, {"notified": True})
+        else:
+            self._send(404, {"error": {"message": f"no such path: {self.path}"}})
+
+    def _send(self, status: int, body: dict[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+        except OSError:
+            self.close_connection = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: the example prints what matters."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--delay", type=float, default=1.0, help="seconds that an answer takes")
+    options = parser.parse_args()
+    with ModelServer(delay=options.delay, port=options.port) as server:
+        print(f"scripted answers at {server.base_url}; Ctrl-C ends it")
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
