@@ -1,0 +1,179 @@
+"""Adds one agent to a job: from its input to its output."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import cloudpickle  # type: ignore[import-untyped]
+from pyflink.common.typeinfo import TypeInformation
+from pyflink.datastream import DataStream
+from pyflink.java_gateway import get_gateway
+
+from flink_agents_durable.agents.builtin_actions import builtin_actions
+from flink_agents_durable.api.agent import ActionSpec, Agent, collect_actions
+from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.api.errors import ConfigurationError
+from flink_agents_durable.api.unsupported import unsupported
+from flink_agents_durable.flink import inputs, outputs, requirements, tables
+from flink_agents_durable.flink.jar import bridge_jar
+from flink_agents_durable.flink.shipping import make_plan
+from flink_agents_durable.flink.types import type_info
+from flink_agents_durable.runtime.plan import AgentPlan
+
+if TYPE_CHECKING:
+    from pyflink.table import Schema, Table
+
+    from flink_agents_durable.flink.environment import AgentsExecutionEnvironment
+
+OPERATOR_MODULE = "flink_agents_durable.runtime.operator"
+# A class of the script that drags more along than this is no class of records.
+_LARGEST_CLASS_BYTES = 1 << 20
+
+
+class AgentBuilder:
+    """Made by `AgentsExecutionEnvironment.from_datastream` and `from_table`."""
+
+    def __init__(
+        self,
+        environment: AgentsExecutionEnvironment,
+        stream: DataStream,
+        key_selector: inputs.Selector | None,
+    ) -> None:
+        self._environment = environment
+        self._input = stream
+        self._key_selector = key_selector
+        self._output: DataStream | None = None
+        self._name = "agent"
+
+    def apply(self, agent: Agent, *, uid: str | None = None) -> AgentBuilder:
+        """Add the agent to the job. `uid` names it in state and log; by default its class does."""
+        if self._output is not None:
+            raise ConfigurationError("one input takes one agent: call from_datastream again for another one")
+        _check_agent(agent)
+        own_actions = {spec.name for spec in collect_actions(agent)}
+        uid = type(agent).__name__ if uid is None else uid
+        j_env = self._environment._j_env
+        config = self._environment._flink_config()
+        requirements.refuse_duplicate_uid(j_env, uid)
+        requirements.refuse_batch(config, self._input._j_data_stream.getTransformation())
+        self._environment._prepare_job()
+        options = _resolved(self._environment.get_config())
+        extra = tuple(spec for spec in builtin_actions() if spec.name not in own_actions)
+        self._output = self._add(agent, uid, options, extra)
+        return self
+
+    def _add(
+        self, agent: Agent, uid: str, options: AgentConfiguration, extra_actions: tuple[ActionSpec, ...]
+    ) -> DataStream:
+        plan_id = uuid.uuid4().hex
+        main_classes = _classes_of_main()
+        plan, data = make_plan(
+            AgentPlan(
+                agent,
+                uid,
+                plan_id,
+                dict(options),
+                dict(self._environment.resources),
+                extra_actions=extra_actions,
+            ),
+            main_classes,
+        )
+        names = tuple(name for name, cls in plan.classes.items() if main_classes.get(name) is cls)
+        rows = inputs.encode(
+            self._input,
+            self._key_selector,
+            f"{uid}: key",
+            plan_id,
+            plan.classes,
+            names if self._environment._is_local else (),
+        )
+        self._name = uid
+        j_stream = _java_entry().apply(
+            rows._j_data_stream,
+            uid,
+            uid,
+            bytearray(data),
+            options.get(AgentOptions.MAX_IN_FLIGHT_RUNS),
+            round(options.get(AgentOptions.CLOSE_TIMEOUT).total_seconds() * 1000),
+            OPERATOR_MODULE,
+        )
+        j_stream.setMaxParallelism(requirements.max_parallelism(self._environment._j_env))
+        return outputs.pickled(j_stream)
+
+    def to_datastream(self, output_type: TypeInformation | type | None = None) -> DataStream:
+        """The outputs: pickled Python objects, or elements of `output_type`.
+
+        Dicts, dataclasses, pydantic models and rows become rows by field name.
+        """
+        stream = self._applied()
+        if output_type is None:
+            return stream
+        return outputs.typed(stream, type_info(output_type), f"{self._name}: output")
+
+    def to_table(
+        self, schema: Schema | None = None, output_type: TypeInformation | type | None = None
+    ) -> Table:
+        """The outputs as a table; a schema or an output type suffices."""
+        stream = self._applied()
+        t_env = self._environment._table_environment()
+        rows = outputs.typed(stream, tables.row_type(schema, output_type, t_env), f"{self._name}: output")
+        return t_env.from_data_stream(rows) if schema is None else t_env.from_data_stream(rows, schema)
+
+    def dead_letters(self) -> NoReturn:
+        """Not available yet."""
+        raise ConfigurationError(
+            "dead_letters() is not available in this version of flink-agents-durable yet. The way until "
+            "then: catch the error in the action and send an OutputEvent that says so"
+        )
+
+    def to_list(self) -> NoReturn:
+        """flink-agents' local results; `LocalRunner` has them here."""
+        raise ConfigurationError(
+            "to_list() is for local runs of flink-agents: use `LocalRunner.outputs` of "
+            "flink_agents_durable.testing, or to_datastream().execute_and_collect()"
+        )
+
+    def _applied(self) -> DataStream:
+        if self._output is None:
+            raise ConfigurationError("no agent yet: call apply(agent) first")
+        return self._output
+
+
+def _check_agent(agent: Any) -> None:
+    if isinstance(agent, str):
+        unsupported("load_yaml")
+    if isinstance(agent, type) and issubclass(agent, Agent):
+        raise ConfigurationError(f"apply takes an agent, not its class: apply({agent.__name__}())")
+    if not isinstance(agent, Agent):
+        raise ConfigurationError(f"apply takes an Agent, not a {type(agent).__name__}")
+
+
+def _resolved(config: AgentConfiguration) -> AgentConfiguration:
+    """The options as the tasks need them: a task's working directory is not this program's."""
+    options = config.copy()
+    path = options.get(AgentOptions.STORE_SQLITE_PATH)
+    return options.set(AgentOptions.STORE_SQLITE_PATH, os.path.abspath(path))
+
+
+def _classes_of_main() -> dict[str, type]:
+    """Classes of the submitted script, whose objects may be inputs though no action mentions them."""
+    main = vars(sys.modules["__main__"])
+    own = {cls for cls in main.values() if isinstance(cls, type) and cls.__module__ == "__main__"}
+    return {cls.__qualname__: cls for cls in own if main.get(cls.__qualname__) is cls and _travels(cls)}
+
+
+def _travels(cls: type) -> bool:
+    try:
+        return len(cloudpickle.dumps(cls)) <= _LARGEST_CLASS_BYTES
+    except Exception:
+        return False
+
+
+def _java_entry() -> Any:
+    entry = get_gateway().jvm.org.flinkagents.durable.DurableAgents
+    if not hasattr(entry, "apply"):
+        raise ConfigurationError(f"Flink's JVM did not load the Java operator from {bridge_jar()}")
+    return entry
