@@ -7,6 +7,7 @@ fields. Everything else is left out.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import decimal
 import enum
@@ -31,6 +32,7 @@ _MAX_TEXT = 16_384
 _MAX_TOTAL = 65_536
 _MAX_DEPTH = 8
 
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _STDLIB_VALUES = (
     datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID, complex, fractions.Fraction,
@@ -243,14 +245,27 @@ def _attributes(exc: BaseException) -> Iterator[tuple[str, object]]:
     """Instance attributes, and the members that classes written in C and slots have."""
     yield from list(object.__getattribute__(exc, "__dict__").items())
     for cls in type(exc).__mro__:
-        if cls in (BaseException, object):
-            continue
-        for name, member in list(vars(cls).items()):
-            if name[:2] != "__" and isinstance(member, _MEMBERS):
-                try:
-                    yield name, member.__get__(exc, type(exc))
-                except BaseException:
-                    continue
+        if cls not in (BaseException, object):
+            yield from _members(exc, cls)
+
+
+def _members(exc: BaseException, cls: type) -> Iterator[tuple[str, object]]:
+    """What the slots of one class, or its C structure, hold."""
+    for name, member in list(vars(cls).items()):
+        if name[:2] != "__" and isinstance(member, _MEMBERS):
+            try:
+                yield name, member.__get__(exc, type(exc))
+            except BaseException:
+                continue
+
+
+def own_attributes(exc: BaseException) -> dict[str, object]:
+    """The instance attributes and slots of user classes, which a pickle may lose or a constructor may set."""
+    state = dict(object.__getattribute__(exc, "__dict__"))
+    for cls in type(exc).__mro__:
+        if cls.__flags__ & _HEAP_TYPE:
+            state.update(_members(exc, cls))
+    return state
 
 
 # --- replay
@@ -290,3 +305,13 @@ def restore_attributes(exc: BaseException, attributes: Mapping[str, Any]) -> Non
                 if isinstance(member, types.MemberDescriptorType):
                     continue  # read-only: the constructor has set it
         state[name] = value
+
+
+def restore_missing_members(exc: BaseException, attributes: Mapping[str, Any]) -> None:
+    """Give an unpickled exception what its class does not pickle, such as `AttributeError.name`."""
+    for name, value in attributes.items():
+        member = getattr(type(exc), name, None)
+        if value is not None and isinstance(member, _MEMBERS):
+            with contextlib.suppress(Exception):
+                if member.__get__(exc, type(exc)) is None:
+                    member.__set__(exc, value)

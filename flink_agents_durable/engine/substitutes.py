@@ -73,6 +73,13 @@ class _SubstituteMethods:
     def __bool__(self) -> bool:
         return True
 
+    def __getattr__(self, name: str) -> Any:
+        # Also where the original delegates to an object that the record does not hold.
+        raise AttributeError(f"the recorded {type(self).__qualname__} has no attribute {name!r}", name=name)
+
+    def __del__(self) -> None:
+        """Nothing to release: the constructor never ran."""
+
     def __reduce__(self) -> Any:
         return _from_record, (vars(self)[_RECORD],)
 
@@ -80,8 +87,8 @@ class _SubstituteMethods:
         return _from_record, (vars(self)[_RECORD],)
 
 
-_METHODS = {name: vars(_SubstituteMethods)[name] for name in
-            ("__str__", "__repr__", "__bool__", "__reduce__", "__reduce_ex__")}  # fmt: skip
+_METHODS = {name: method for name, method in vars(_SubstituteMethods).items() if callable(method)}
+_FINALIZER = _METHODS.pop("__del__")
 
 
 def _from_record(record: bytes) -> BaseException:
@@ -140,7 +147,9 @@ def _derive(bases: tuple[type, ...], codec: PayloadCodec) -> type[BaseException]
         return known
     chosen = [base for base in bases if not issubclass(RecordedCallError, base)]
     head = bases[0] if bases else RecordedCallError
-    namespace = {**_METHODS, "__module__": head.__module__, "__qualname__": head.__qualname__}
+    namespace: dict[str, Any] = {**_METHODS, "__module__": head.__module__, "__qualname__": head.__qualname__}
+    if any(hasattr(base, "__del__") for base in chosen):
+        namespace["__del__"] = _FINALIZER
     try:
         meta = type(chosen[0]) if chosen else type
         cls: Any = meta(head.__name__, (*chosen, RecordedCallError), namespace)

@@ -16,6 +16,7 @@ from unittest import mock
 import numpy
 import pydantic
 import pytest
+
 from flink_agents_durable.engine.functions import function_id, identify
 
 
@@ -201,7 +202,7 @@ def test_case_16_a_lambda_that_moves_to_another_line_is_the_same() -> None:
         (Model("a"), Model("b")),
         ("a".upper, "b".upper),
         (functools.partial(plain, 1), functools.partial(plain, 2)),
-        (functools.partial(Model("a").ask, 1), functools.partial(Model("b").ask, 1)),
+        (functools.partial(Model("a").ask, "x"), functools.partial(Model("b").ask, "x")),
         (opaque(plain), opaque(cached)),
     ],
 )
@@ -291,7 +292,7 @@ class HostileCallable:
 
 
 def endless() -> Any:
-    func = functools.partial(plain)
+    func: Any = functools.partial(plain)
     func.__setstate__((func, (), {}, {}))
     return func
 
@@ -313,7 +314,7 @@ def test_the_caches_keep_nothing_alive() -> None:
 
     limit = 1
     model = Model("a")
-    identify(call, (), {})
+    identify(call, (), {"x": 1})
     identify(model.ask, (), {})
     alive = [weakref.ref(call), weakref.ref(model)]
     del call, model

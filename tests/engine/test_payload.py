@@ -17,6 +17,7 @@ import cloudpickle  # type: ignore[import-untyped]
 import numpy
 import pydantic
 import pytest
+
 from flink_agents_durable.api.errors import DurableSerializationError, UnreadableRecordError
 from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.plan_classes import (
