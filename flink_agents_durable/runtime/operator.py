@@ -118,7 +118,7 @@ class AgentOperator:
         self._counts = (0, 0)
         self._flushed_calls = 0
         self._stopped_by: int | None = None
-        self._held: list[Callable[[], Result]] = []
+        self._held: list[Callable[[], None]] = []
         self._finished = False
         register_plan_classes(plan.plan_id, plan.classes)
 
@@ -153,7 +153,8 @@ class AgentOperator:
             # Fenced, at its end known, then read: in this order inside the store (P21).
             for group, record in store.open(log.log_id, log.positions, self._store.on_ack, self._link.wait):
                 engine.restore_tail(group, record)
-            self._report_missing(store.missing)
+            # A state older than the head of the log: calls of which the records are gone run again (S2).
+            self._built_in.missing_records = sum(store.missing.values())
             engine.resume(wall_clock())
             return self._result(more=self._has_more())
 
@@ -171,44 +172,33 @@ class AgentOperator:
         path = ("agent",) if action is None else ("agent", action)
         return self._metrics.group(*path, is_replaying=is_replaying)
 
-    def _report_missing(self, missing: Mapping[int, int]) -> None:
-        """A state older than the head of the log: calls of which the records are gone run again (S2)."""
-        total = sum(missing.values())
-        if total:
-            _log.warning(
-                "up to %d records of agent %s between the restored state and the head of its log are gone, "
-                "in key groups %s: calls that had finished there run again",
-                total,
-                self._task.uid,
-                sorted(group for group, count in missing.items() if count),
-            )
-        self._built_in.missing_records = total
-
     # ---- input
 
     def process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> Result:
-        if self._stopped_by is not None:
-            self._held.append(partial(self.process, key, group, payload, timestamp))
-            return None
-        with _formatted():
-            engine = self._running()
-            segment = self._gate.admit()
-            engine.process(bytes(key), group, bytes(payload), timestamp, segment, wall_clock())
-            return self._result()
+        return self._enter(partial(self._process, bytes(key), group, bytes(payload), timestamp))
 
     def watermark(self, timestamp: int) -> Result:
-        if self._stopped_by is not None:
-            self._held.append(partial(self.watermark, timestamp))
-            return None
-        self._gate.watermark(timestamp)
-        return self._result()
+        return self._enter(partial(self._gate.watermark, timestamp))
 
     def watermark_status(self, active: bool) -> Result:
+        return self._enter(partial(self._gate.status, active))
+
+    def _process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> None:
+        self._running().process(key, group, payload, timestamp, self._gate.admit(), wall_clock())
+
+    def _enter(self, act: Callable[[], None]) -> Result:
+        """After the savepoint of a stop inputs wait, in order, until it is aborted (K7)."""
         if self._stopped_by is not None:
-            self._held.append(partial(self.watermark_status, active))
+            self._held.append(act)
             return None
-        self._gate.status(active)
-        return self._result()
+        with _formatted():
+            self._run_held()
+            act()
+            return self._result()
+
+    def _run_held(self) -> None:
+        while self._held:
+            self._held.pop(0)()
 
     def end_input(self) -> Result:
         """Java yields until nothing is live; `drain` goes on meanwhile."""
@@ -228,22 +218,27 @@ class AgentOperator:
             return None
         with _formatted():
             engine = self._engine
+            self._run_held()
             deadline = time.monotonic() + DRAIN_SECONDS
             left = DRAIN_COMPLETIONS
-            while True:
-                progress = self._take_acknowledgements(engine, deadline)
+            progress = True
+            while progress and left > 0 and time.monotonic() < deadline:
+                # Completions first: the writer works on their records while older ones are delivered.
                 completions = self._executor.drain(min(DRAIN_CHUNK, left))
+                left -= len(completions)
+                progress = bool(completions)
                 if completions:
-                    left -= len(completions)
                     engine.complete(completions, wall_clock())
-                    progress = True
-                now = wall_clock()
-                if self._timer.is_due(now):
-                    engine.fire_timers(now)
-                    progress = True
-                if not progress or left <= 0 or time.monotonic() >= deadline:
-                    break
+                progress |= self._take_acknowledgements(engine, deadline)
+                progress |= self._fire_timers(engine)
             return self._result(more=self._has_more())
+
+    def _fire_timers(self, engine: Engine) -> bool:
+        now = wall_clock()
+        if not self._timer.is_due(now):
+            return False
+        engine.fire_timers(now)
+        return True
 
     def _take_acknowledgements(self, engine: Engine, deadline: float) -> bool:
         """Batch by batch, as each may make many actions go on. Raises the failure of the writer (P20)."""
@@ -296,6 +291,7 @@ class AgentOperator:
         with _formatted():
             engine, log = self._running(), self._log
             assert log is not None
+            assert not self._held, "inputs that wait for the end of a stop are in no snapshot"
             updates = engine.snapshot()
             self._flushed_calls = engine.stats.calls_executed
             store = self._store.store
