@@ -98,7 +98,7 @@ class CallLog:
         return sum(asked.values()) - len(asked) - self.repeated()
 
     def replayed(self, review: str) -> int:
-        """Answers that a run took from the journal: given before a failover, needed but not asked again after.
+        """Answers that a run took from the journal: given before a failover, and needed again after it.
 
         A run that has questions left at a failover starts again from its beginning and needs all its answers.
         """

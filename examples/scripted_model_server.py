@@ -184,7 +184,7 @@ class ModelServer:
         """Stop answering, and return the number of model calls that are in flight after a quiet time."""
         with self.log.changed:
             self.log.changed.wait_for(lambda: bool(self.log.in_flight()) and not self._holding, wait)
-            self._hold()
+            self.hold()
         time.sleep(self.QUIET)
         calls = len(self.log.in_flight())
         self.log.failed_over("task failure", calls)
@@ -195,14 +195,12 @@ class ModelServer:
         with self.log.changed:
             self._slow_timeout = timeout
 
-    def _hold(self) -> None:
-        self._holding = True
-        for call in self.log.in_flight():
-            call.doomed = True
-
-    def _hold_later(self) -> None:
+    def hold(self) -> None:
+        """Answer nothing until a question that is left unanswered now is asked again."""
         with self.log.changed:
-            self._hold()
+            self._holding = True
+            for call in self.log.in_flight():
+                call.doomed = True
 
     def _admit(self, call: Call) -> None:
         """What becomes of a request that has just come."""
@@ -215,7 +213,7 @@ class ModelServer:
             elif self._slow_timeout is not None and self.log.seen(call.state) == 1:
                 call.doomed = True
                 # The others stop a little earlier, so that no answer is on its way when the call times out.
-                threading.Timer(max(0.0, self._slow_timeout - self.QUIET), self._hold_later).start()
+                threading.Timer(max(0.0, self._slow_timeout - self.QUIET), self.hold).start()
                 threading.Thread(target=self._note_timeout, args=(call,), daemon=True).start()
                 self._slow_timeout = None
 

@@ -189,7 +189,7 @@ def _plain(value: Any) -> Any:
 
 
 def _row(fields: dict[str, Any]) -> Any:
-    from pyflink.common import Row  # type: ignore[import-untyped]
+    from pyflink.common import Row
 
     return Row(**fields)
 

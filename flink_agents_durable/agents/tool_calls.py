@@ -11,6 +11,8 @@ from flink_agents_durable.api.context import RunnerContext
 from flink_agents_durable.api.errors import CallTimeoutError, DurableExecutionError, RecordedCallError
 from flink_agents_durable.api.futures import DurableFuture, Outcome
 from flink_agents_durable.api.tools import Tool, ToolArgumentError, ToolResponse, render_result
+from flink_agents_durable.engine.failures import decode_failure, encode_failure, safe_text
+from flink_agents_durable.engine.payload import PayloadCodec
 
 MAX_ERROR_TEXT = 2_000
 """Characters of an error that a model is told, so that one stack of text does not fill its context."""
@@ -98,10 +100,12 @@ def call_id(call: Mapping[str, Any]) -> str:
 def error_text(error: Exception) -> str:
     """Class and message of an error, the same when it is raised and when it is replayed.
 
-    The text becomes part of the next request's arguments. A replayed error may be a substitute whose own text
-    has the class in front, so the class is put in front of the others, too. Keeps D1.
+    The text becomes part of the next request's arguments. A replayed error may be a substitute, whose text has
+    the class in front; so the text is that of the error after a round through its record. Keeps D1.
     """
-    if isinstance(error, RecordedCallError):
-        return str(error)
-    cls = type(error)
-    return f"{cls.__module__}.{cls.__qualname__}: {error}"
+    codec = PayloadCodec()
+    replayed = decode_failure(encode_failure(error, codec), codec)
+    if isinstance(replayed, RecordedCallError):
+        return str(replayed)
+    cls = type(replayed)
+    return f"{cls.__module__}.{cls.__qualname__}: {safe_text(replayed)}"

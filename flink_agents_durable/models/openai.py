@@ -51,6 +51,7 @@ class OpenAIChatModelConnection(BaseChatModelConnection):
     structured_output: Literal["auto", "always", "never"] = "auto"
 
     _clients: Any = PrivateAttr(default=None)
+    _spare: Any = PrivateAttr(default=None)
     _refuses_schema: bool = PrivateAttr(default=False)
 
     def __init__(self, *, api_base_url: str | None = None, **kwargs: Any) -> None:
@@ -59,9 +60,9 @@ class OpenAIChatModelConnection(BaseChatModelConnection):
         super().__init__(**kwargs)
 
     def open(self) -> None:
-        """Import the package and find the key, so that what is missing is said before the first request."""
-        _import_openai()
-        self._client_arguments()
+        """Make a client, so that a missing package or key is said before the first request."""
+        # Made here, as loading certificates takes longer than a short timeout of the first request leaves.
+        self._spare = self._new_client()
         if self.api_key is not None:
             logger.warning(
                 "%s has its api_key in the plan of the job, where others may read it; set the environment "
@@ -123,8 +124,12 @@ class OpenAIChatModelConnection(BaseChatModelConnection):
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            client = self._clients[loop] = _import_openai().AsyncOpenAI(**self._client_arguments())
+            client, self._spare = self._spare or self._new_client(), None
+            self._clients[loop] = client
         return client
+
+    def _new_client(self) -> Any:
+        return _import_openai().AsyncOpenAI(**self._client_arguments())
 
     def _client_arguments(self) -> dict[str, Any]:
         key = self.api_key or os.environ.get(self.api_key_env)
@@ -145,7 +150,7 @@ class OpenAIChatModelConnection(BaseChatModelConnection):
 
     def close(self) -> Awaitable[None] | None:
         """Close the clients; awaited on the loop thread."""
-        clients, self._clients = dict(self._clients or {}), None
+        clients, self._clients, self._spare = dict(self._clients or {}), None, None
         return _close_all(list(clients.values())) if clients else None
 
 
