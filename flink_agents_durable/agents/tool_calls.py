@@ -100,8 +100,8 @@ def call_id(call: Mapping[str, Any]) -> str:
 def error_text(error: Exception) -> str:
     """Class and message of an error, the same when it is raised and when it is replayed.
 
-    The text becomes part of the next request's arguments. A replayed error may be a substitute, whose text has
-    the class in front; so the text is that of the error after a round through its record. Keeps D1.
+    The text becomes part of the next request's arguments. A replayed error may be a substitute, whose text
+    has the class in front; so the text is that of the error after a round through its record. Keeps D1.
     """
     codec = PayloadCodec()
     replayed = decode_failure(encode_failure(error, codec), codec)

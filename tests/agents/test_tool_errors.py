@@ -1,4 +1,4 @@
-"""The text of a tool's error is part of the next request: it must be the same when the error is replayed (D1)."""
+"""The text of a tool's error is part of the next request: it must be the same on replay (D1)."""
 
 from __future__ import annotations
 
