@@ -51,7 +51,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Failure, ext_hook=plain_data.from_extension)
+_decoder = msgspec.msgpack.Decoder(Failure)  # leaves extension items as they are: a part can be framed again
 
 
 def is_failure(data: bytes) -> bool:
@@ -244,5 +244,6 @@ def _unpickle(failure: Failure, codec: PayloadCodec) -> BaseException | None:
         return None
     if not isinstance(loaded, BaseException):
         return None
-    plain_data.restore_missing_members(loaded, failure.attributes)
+    if failure.attributes:
+        plain_data.restore_missing_members(loaded, plain_data.revive(failure.attributes))
     return loaded

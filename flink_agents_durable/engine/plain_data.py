@@ -23,7 +23,13 @@ from typing import Any
 import msgspec
 
 from flink_agents_durable.engine.canonical import object_state
-from flink_agents_durable.engine.scrubbing import REMOVED, Scrubber, is_http_object, is_sensitive_name
+from flink_agents_durable.engine.scrubbing import (
+    REMOVED,
+    Scrubber,
+    is_http_object,
+    is_sensitive_name,
+    is_sensitive_pair,
+)
 
 _PICKLED, _TUPLE, _SET, _FROZENSET, _PAIRS, _OBJECT, _RESPONSE, _HEADERS = range(1, 9)
 
@@ -150,6 +156,8 @@ class Plainer:
         return text
 
     def _container(self, value: Any, depth: int) -> Any:
+        if is_sensitive_pair(value):
+            value = type(value)([value[0], REMOVED])
         if isinstance(value, dict):
             return self._mapping(value, depth)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -271,10 +279,15 @@ def own_attributes(exc: BaseException) -> dict[str, object]:
 # --- replay
 
 
-def from_extension(code: int, data: memoryview) -> Any:
+def revive(plain: Any) -> Any:
+    """Plain data as it was recorded, with the values that its extension items stand for."""
+    return msgspec.msgpack.decode(_encode(plain), ext_hook=_from_extension)
+
+
+def _from_extension(code: int, data: memoryview) -> Any:
     if code == _PICKLED:
         return pickle.loads(data)
-    content = msgspec.msgpack.decode(data, ext_hook=from_extension)
+    content = msgspec.msgpack.decode(data, ext_hook=_from_extension)
     if code == _TUPLE:
         return tuple(content)
     if code == _SET:

@@ -36,7 +36,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _NAMED = r"(?:proxy-)?authorization|(?:x-)?(?:\w+-)?api[-_]?key|x-\w+-token|(?:access|refresh|auth)[-_]token"
 _TEXT_PATTERNS = [
-    (re.compile(rf"""(?i)\b({_NAMED})(["']?\s*[:=,]\s*b?["']?)(?:(?:bearer|basic|token|digest)\s+)?[^\s"',;&)}}]+"""),
+    (re.compile(rf"""(?i)\b({_NAMED})(["']?\s*[:=,]\s*(?:b["']|["'])?)(?:(?:bearer|basic|token|digest)\s+)?[^\s"',;&)}}]+"""),
      rf"\1\2{REMOVED}"),
     (re.compile(r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}"), rf"\1{REMOVED}"),
     (re.compile(r"""(?i)\b((?:set-)?cookie)(["']?\s*[:=,]\s*["']?)[^\r\n"'}]+"""), rf"\1\2{REMOVED}"),
@@ -54,6 +54,16 @@ def is_sensitive_name(name: object) -> bool:
     if not isinstance(name, str):
         return False
     return _SENSITIVE_NAME.search(_CAMEL.sub("_", name).lower()) is not None
+
+
+def is_sensitive_pair(value: object) -> bool:
+    """Whether a value is a header as a pair of its name and its content."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    name, content = value
+    if isinstance(name, bytes):
+        name = name.decode("latin-1")
+    return is_sensitive_name(name) and isinstance(content, (str, bytes)) and bool(content)
 
 
 def is_http_object(value: object) -> bool:
@@ -243,7 +253,8 @@ def _parts(value: Any) -> Iterator[object]:
 
 def _has_sensitive_name(value: object) -> bool:
     """A dict, an object or an attribute pair whose credential is named as one."""
-    if isinstance(value, tuple) and len(value) == 2:
-        return is_sensitive_name(value[0]) and isinstance(value[1], (str, bytes)) and bool(value[1])
+    if is_sensitive_pair(value):
+        return True
     names = [*(dict.keys(value) if isinstance(value, dict) else ()), *_state(value)]
+    names += getattr(type(value), "_fields", ()) if isinstance(value, tuple) else ()
     return any(is_sensitive_name(name) for name in names)

@@ -51,8 +51,8 @@ def build(
 
 
 def _fill(exc: BaseException, failure: Failure, text: str, record: bytes) -> None:
-    exc.args = tuple(failure.args) if failure.args is not None else (text,)
-    plain_data.restore_attributes(exc, failure.attributes)
+    exc.args = tuple(plain_data.revive(failure.args)) if failure.args is not None else (text,)
+    plain_data.restore_attributes(exc, plain_data.revive(failure.attributes))
     state = vars(exc)
     state[_TEXT] = text
     state[_RECORD] = record
@@ -181,13 +181,14 @@ def _group(
     failure: Failure, message: str, children: list[BaseException], codec: PayloadCodec
 ) -> BaseException | None:
     """A group is rebuilt around its rebuilt members, so that `except*` finds them."""
-    text = failure.attributes.get("message", message)
+    attributes = plain_data.revive(failure.attributes)
+    text = attributes.get("message", message)
     bases = [base for base in _importable_bases(failure.lineage, codec) if issubclass(base, _Group)]
     for base in [ancestor for found in bases for ancestor in found.__mro__ if issubclass(ancestor, _Group)]:
         try:
             exc: Any = _Group.__new__(base, text if isinstance(text, str) else message, children)
         except Exception:
             continue
-        plain_data.restore_attributes(exc, failure.attributes)
+        plain_data.restore_attributes(exc, attributes)
         return exc  # type: ignore[no-any-return]
     return None

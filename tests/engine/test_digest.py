@@ -20,10 +20,11 @@ import msgspec
 import numpy
 import pydantic
 import pytest
-from flink_agents_durable.engine.canonical import canonical, encode
-from flink_agents_durable.engine.digest import digest, digest_call, encode_canonical
 from hypothesis import given
 from hypothesis import strategies as st
+
+from flink_agents_durable.engine.canonical import canonical, encode
+from flink_agents_durable.engine.digest import digest, digest_call, encode_canonical
 
 UTC = datetime.timezone.utc
 
@@ -139,15 +140,19 @@ def test_d1_equal_arguments_give_equal_digests(one: object, other: object) -> No
 
 
 DIFFERENT: list[Any] = [
-    None, True, False, 0, 1, 2, -1, 1.0, "1", b"1", "", b"", [], {}, set(), [[]], [None], {"a": None}, "null", 1 << 64,
-    (1 << 64) - 1, -(1 << 63), -(1 << 63) - 1, 1 << 70, -(1 << 70), str(1 << 70), {1}, [1], {"1"}, {"1": 1}, {(1,): 1},
+    None, True, False, 0, 1, 2, -1, 1.0, "1", b"1", "", b"", [], {}, set(), [[]], [None], {"a": None},
+    "null", 1 << 64,
+    (1 << 64) - 1, -(1 << 63), -(1 << 63) - 1, 1 << 70, -(1 << 70), str(1 << 70), {1}, [1], {"1"}, {"1": 1},
+    {(1,): 1},
     Colour.RED, Colour.BLUE, Size.RED, Right.READ, Cat("a"), Cat("b"), Dog("a"), {"name": "a"}, Item("a"),
-    Open(name="a"), Open(name="a", age=1), Message(role=Role.USER, content="x"),
-    Message(role=Role.USER, content="x", tags=["t"]), Decimal("1"), Decimal("1.1"), Decimal("10"), Decimal("NaN"),
+    Open(name="a"), Open.model_validate({"name": "a", "age": 1}), Message(role=Role.USER, content="x"),
+    Message(role=Role.USER, content="x", tags=["t"]), Decimal("1"), Decimal("1.1"), Decimal("10"),
+    Decimal("NaN"),
     uuid.UUID(int=1), str(uuid.UUID(int=1)), pathlib.PurePosixPath("a"), "a", datetime.date(2026, 1, 1),
     datetime.datetime(2026, 1, 1), datetime.datetime(2026, 1, 1, tzinfo=UTC), datetime.time(1),
     datetime.timedelta(1), 1j, Fraction(1, 3), range(3), range(4), numpy.array([1, 2]), numpy.array([[1, 2]]),
-    numpy.array([1.0, 2.0]), numpy.array([1, 2], dtype="i4"), numpy.datetime64("2026-01-01"), "\ud800", "\udfff",
+    numpy.array([1.0, 2.0]), numpy.array([1, 2], dtype="i4"), numpy.datetime64("2026-01-01"), "\ud800",
+    "\udfff",
     float("nan"), float("inf"), Cat, Dog, int, test_d1_equal_arguments_give_equal_digests, len,
 ]  # fmt: skip
 
@@ -166,7 +171,8 @@ def test_d1_a_list_of_chat_messages_survives_json() -> None:
         {"content": "\ud83d\ude00 ü", "role": "assistant", "calls": ({"id": "1", "args": {}},)},
     ]
     assert digest(literal) == digest(json.loads(json.dumps(literal)))
-    models = [Message(role=Role.USER, content="x", sent=datetime.datetime(2026, 1, 1, tzinfo=UTC), tags=["a"])]
+    sent = datetime.datetime(2026, 1, 1, tzinfo=UTC)
+    models = [Message(role=Role.USER, content="x", sent=sent, tags=["a"])]
     assert digest(models) == digest([Message.model_validate_json(m.model_dump_json()) for m in models])
 
 
@@ -292,8 +298,10 @@ class Job:
 class Colour(enum.Enum):
     RED = 1
 
-values = [{"b": 1, "a": [1, 2.5, None]}, {"x", "y", "z", "w"}, frozenset({("a", 1), ("b", 2)}), Job("a", {"p", "q"}),
-    Colour.RED, decimal.Decimal("1.5"), uuid.UUID(int=3), pathlib.Path("/a"), numpy.eye(2), {("a", 1): {"s", "t"}},
+values = [{"b": 1, "a": [1, 2.5, None]}, {"x", "y", "z", "w"}, frozenset({("a", 1), ("b", 2)}), Job("a",
+    {"p", "q"}),
+    Colour.RED, decimal.Decimal("1.5"), uuid.UUID(int=3), pathlib.Path("/a"), numpy.eye(2), {("a", 1): {"s",
+    "t"}},
     1 << 99, datetime.datetime(2026, 1, 2)]
 print(digest(values).hex(), digest_call((1, "a"), {"k": values}).hex())
 """

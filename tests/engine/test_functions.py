@@ -314,9 +314,9 @@ def test_the_caches_keep_nothing_alive() -> None:
 
     limit = 1
     model = Model("a")
-    identify(call, (), {"x": 1})
+    identify(call, (), {})
     identify(model.ask, (), {})
-    alive = [weakref.ref(call), weakref.ref(model)]
+    alive: list[weakref.ref[Any]] = [weakref.ref(call), weakref.ref(model)]
     del call, model
     gc.collect()
     assert [reference() for reference in alive] == [None, None]
@@ -332,7 +332,8 @@ class Model:
     def ask(self, x): ...
 
 options = frozenset({"p", "q", "r"})
-calls = [lambda x: x in {"a", "b", "c", "d"}, Model().ask, functools.partial(print, {"x", "y"}), lambda: options]
+calls = [lambda x: x in {"a", "b", "c", "d"}, Model().ask, functools.partial(print, {"x", "y"}),
+    lambda: options]
 print([(name, digest.hex()) for name, digest in (identify(call, (1,), {}) for call in calls)])
 """
 

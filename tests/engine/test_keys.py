@@ -13,14 +13,15 @@ from typing import NamedTuple
 import numpy
 import pydantic
 import pytest
-from flink_agents_durable.engine.keys import encode_key
 from hypothesis import given
 from hypothesis import strategies as st
+
+from flink_agents_durable.engine.keys import encode_key
 
 
 class Colour(enum.Enum):
     RED = 1
-    CRIMSON = 1
+    CRIMSON = 1  # noqa: PIE796
     BLUE = 2
 
 
@@ -60,9 +61,11 @@ class UserId(str):
 
 
 DIFFERENT = [
-    None, True, False, 0, 1, -1, 1.0, "1", b"1", "", b"", (), ("",), (None,), (1, 2), (1, (2,)), ((1, 2),), ("1", 2),
+    None, True, False, 0, 1, -1, 1.0, "1", b"1", "", b"", (), ("",), (None,), (1, 2), (1, (2,)), ((1, 2),),
+    ("1", 2),
     frozenset(), frozenset({1}), frozenset({(1,)}), 255, 256, -128, -129, 1 << 64, -(1 << 64), 1 << 200, 0.5,
-    float("nan"), float("inf"), "a/b", "a_b", "a\nb", "a\0b", "\0", "x" * 10_000, "ä", "a\u0308", "\ud800", "\udfff",
+    float("nan"), float("inf"), "a/b", "a_b", "a\nb", "a\0b", "\0", "x" * 10_000, "ä", "a\u0308", "\ud800",
+    "\udfff",
     "\ud83d\ude00", "😀", datetime.date(2026, 1, 1), datetime.datetime(2026, 1, 1),
     datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc), datetime.time(1), datetime.timedelta(1),
     Decimal("1"), Decimal("NaN"), Decimal("-Infinity"), uuid.UUID(int=1), Colour.RED, Colour.BLUE, Level.LOW,
@@ -76,8 +79,8 @@ def test_d4_keys_of_any_type_and_character_are_kept_apart() -> None:
     """Cases 21, 36, 40."""
     encoded = [encode_key(key) for key in DIFFERENT]
     assert all(type(key) is bytes for key in encoded)
-    same = [(DIFFERENT[i], DIFFERENT[j]) for i in range(len(encoded)) for j in range(i) if encoded[i] == encoded[j]]
-    assert same == []
+    pairs = [(i, j) for i in range(len(encoded)) for j in range(i) if encoded[i] == encoded[j]]
+    assert [(DIFFERENT[i], DIFFERENT[j]) for i, j in pairs] == []
 
 
 @pytest.mark.parametrize(

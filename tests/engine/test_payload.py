@@ -63,7 +63,8 @@ def plan_codec(classes: dict[str, type], plan_id: str = "p1") -> PayloadCodec:
 @pytest.mark.parametrize("codec", [PayloadCodec(), plan_codec(local_classes())], ids=["plain", "plan"])
 @pytest.mark.parametrize(
     "value",
-    [None, False, True, 0, "", b"", [], {}, (), set(), 1 << 100, -(1 << 100), {1, 2}, frozenset({"a"}), "\ud800\0",
+    [None, False, True, 0, "", b"", [], {}, (), set(), 1 << 100, -(1 << 100), {1, 2}, frozenset({"a"}),
+    "\ud800\0",
      Decimal("1.10"), datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc), Job("a", (1, {2: b"x"})),
      {1: "int", "1": "str", (1,): None}, float("inf"), 1j, range(3)],
     ids=repr,
@@ -180,7 +181,9 @@ def test_case_1_a_value_that_is_nested_too_deeply_is_refused() -> None:
         PayloadCodec().dumps(endless())
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80", b"garbage", b"\x80\x05cno.such\nThing\n.", pickle.dumps(1)[:-1]])
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80", b"garbage", b"\x80\x05cno.such\nThing\n.", pickle.dumps(1)[:-1]]
+)
 def test_unreadable_bytes_are_an_error_of_their_own(data: bytes) -> None:
     with pytest.raises(UnreadableRecordError):
         PayloadCodec().loads(data)
