@@ -50,9 +50,10 @@ final class PemjaRuntime implements PythonRuntime {
             PythonInterpreter interpreter = new PythonInterpreter(withPackages(config, site));
             // After a failure from here on it is not closed: threads may be inside.
             interpreter.exec(site.activation());
-            interpreter.exec("import " + module);
-            PyObject operator =
-                    (PyObject) interpreter.invoke(module + ".open_operator", host, settings);
+            interpreter.exec("import importlib");
+            // invoke() takes what is before the first dot for the module, so it finds no submodules.
+            PyObject imported = (PyObject) interpreter.invoke("importlib.import_module", module);
+            PyObject operator = (PyObject) imported.invokeMethod("open_operator", host, settings);
             return new PemjaRuntime(environments, interpreter, operator);
         } catch (Throwable e) {
             environments.close();
