@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from pyflink.datastream import DataStream, StreamExecutionEnvironment
-from pyflink.datastream.utils import get_j_env_configuration
 from pyflink.java_gateway import get_gateway
-from pyflink.util.java_utils import is_local_deployment
+from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
 
 from flink_agents_durable.api.configuration import AgentConfiguration
 from flink_agents_durable.api.errors import ConfigurationError

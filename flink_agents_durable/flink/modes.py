@@ -28,9 +28,9 @@ from pyflink.common.typeinfo import (
 )
 from pyflink.datastream import DataStream, ProcessFunction
 from pyflink.datastream.data_stream import _create_j_data_stream_python_function_info
-from pyflink.datastream.utils import get_j_env_configuration
 from pyflink.fn_execution.flink_fn_execution_pb2 import UserDefinedDataStreamFunction
 from pyflink.java_gateway import get_gateway
+from pyflink.util.java_utils import get_j_env_configuration
 
 from flink_agents_durable.api.errors import ConfigurationError
 
