@@ -163,6 +163,9 @@ class FakeFlink:
 
     # ---- what Flink does
 
+    def owns(self, key: Any) -> bool:
+        return group_of(encode_key(key)) in self.groups
+
     def process(self, key: Any, value: Any, timestamp: int | None = None) -> None:
         encoded = encode_key(key)
         self._apply(self.rt.process(encoded, group_of(encoded), pickle.dumps((key, value)), timestamp))
@@ -184,6 +187,14 @@ class FakeFlink:
         while not condition():
             assert self.host.woken.wait(max(0.0, deadline - time.monotonic())), f"no wake-up, never: {what}"
             self.mail()
+
+    def run_until_seen(self, condition: Callable[[], bool], what: str = "condition") -> None:
+        """As `run_until`, for what happens in calls and announces itself by no wake-up."""
+        deadline = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < deadline, f"never: {what}"
+            if self.host.woken.wait(0.01):
+                self.mail()
 
     def run_until_idle(self) -> None:
         self.run_until(lambda: self.live == 0, "nothing is live")
