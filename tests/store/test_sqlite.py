@@ -20,7 +20,7 @@ from flink_agents_durable.api.errors import (
     StoreUnavailableError,
     UnreadableRecordError,
 )
-from flink_agents_durable.store import SqliteActionStateStore, UnknownFateError
+from flink_agents_durable.store import SqliteActionStateStore, StoreFencedError, UnknownFateError
 from flink_agents_durable.store import sqlite_log as sqlite_log_module
 from flink_agents_durable.store.sqlite import file_name
 from flink_agents_durable.store.sqlite_errors import is_certainly_unwritten
@@ -112,6 +112,17 @@ def test_p23_groups_need_not_be_contiguous(folder: Path) -> None:
     even.close()
     assert open_groups(2, 6).tail == [(2, b"c"), (6, b"d")]
     assert (5, b"e") in open_groups(1, 5, 9).tail
+
+
+def test_p23_a_truncation_by_a_zombie_is_refused(folder: Path) -> None:
+    zombie = open_store(folder)
+    zombie.write((0, b"x"))
+    end = zombie.end()
+    owner = open_store(folder)
+    zombie.store.truncate(end)
+    assert isinstance(zombie.until_failure(), StoreFencedError)
+    owner.close()
+    assert open_store(folder).tail == [(0, b"x")]
 
 
 def test_truncated_rows_are_removed_and_their_pages_used_again(folder: Path) -> None:
