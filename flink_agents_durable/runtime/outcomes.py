@@ -55,6 +55,8 @@ def context_of(call: CallStart) -> contextvars.Context:
 
 def _foreign_cancel(call_name: str, error: asyncio.CancelledError) -> DurableExecutionError:
     """A cancel that nobody asked for is a failure of the call, not a cancel of the action (I6)."""
+    if isinstance(error.__context__, asyncio.CancelledError) and not error.args:
+        error = error.__context__  # 3.10 makes a new one for the task and keeps the original there
     text = f"the durable call {call_name} ended with asyncio.CancelledError although nobody cancelled it"
     if str(error):
         text = f"{text}: {error}"

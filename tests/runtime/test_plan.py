@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import flink_agents_durable
 from flink_agents_durable.api.agent import ActionSpec, Agent
 from flink_agents_durable.api.events import InputEvent
 from flink_agents_durable.runtime.plan import AgentPlan
@@ -69,7 +71,8 @@ def test_case_38_an_agent_of_the_submitted_script_runs_in_another_process(tmp_pa
             """
         )
     )
-    subprocess.run([sys.executable, str(script), str(shipped)], check=True, timeout=60, cwd=Path.cwd())
+    environment = {**os.environ, "PYTHONPATH": str(Path(flink_agents_durable.__file__).parents[1])}
+    subprocess.run([sys.executable, str(script), str(shipped)], check=True, timeout=60, env=environment)
     loaded = AgentPlan.load(shipped.read_bytes())
     draft_class = loaded.classes["Draft"]
     assert loaded.agent.review(None, None).__class__ is draft_class  # type: ignore[attr-defined]
