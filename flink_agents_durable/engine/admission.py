@@ -9,6 +9,11 @@ from flink_agents_durable.engine.digest import digest
 from flink_agents_durable.engine.run import KeyState
 
 
+CLAIM_WINDOW = 100
+"""Inputs of a key within which a lost input is expected back at least. Bounds how long its records stay in the
+state; too few and an input that comes back behind others of its key would repeat its calls."""
+
+
 def input_digest(value: Any, payload: bytes) -> bytes:
     """Digest of an input's value, without its timestamp (P7).
 
@@ -58,5 +63,6 @@ def drop_stale(ks: KeyState) -> int:
 def expect_claims(ks: KeyState) -> None:
     """Set how many inputs may come before unclaimed records count as stale (P6)."""
     if ks.unclaimed:
-        ks.claim_limit = max(ks.claim_limit - ks.received, 2 * (max(ks.unclaimed) - ks.sequence + 1), 1)
+        expected = 2 * (max(ks.unclaimed) - ks.sequence + 1)
+        ks.claim_limit = max(ks.claim_limit - ks.received, expected, CLAIM_WINDOW)
         ks.received = 0

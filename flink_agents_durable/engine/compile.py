@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from flink_agents_durable.api.agent import Agent, collect_actions
+from collections.abc import Sequence
+
+from flink_agents_durable.api.agent import ActionSpec, Agent, collect_actions
 from flink_agents_durable.engine.driver import PythonDriver
 from flink_agents_durable.engine.plan import CompiledAction, CompiledPlan
 
 
-def compile_agent(agent: Agent) -> CompiledPlan:
-    """The plan of an agent. Raises ConfigurationError for an agent that cannot run."""
-    return CompiledPlan.of([CompiledAction(spec, PythonDriver) for spec in collect_actions(agent)])
+def compile_agent(agent: Agent, extra: Sequence[ActionSpec] = ()) -> CompiledPlan:
+    """The plan of an agent with the built-in actions. Raises ConfigurationError for one that cannot run."""
+    specs = [*collect_actions(agent), *extra]
+    return CompiledPlan.of([CompiledAction(spec, PythonDriver) for spec in specs])

@@ -38,7 +38,7 @@ class ActionContext(RunnerContext):
         self._uuids = 0
         self._random: random.Random | None = None
 
-    # --- durable calls ----------------------------------------------------------------------------------------
+    # --- durable calls ---
 
     def durable_execute(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         self._driver.check_thread("ctx.durable_execute")
@@ -59,7 +59,7 @@ class ActionContext(RunnerContext):
         check_batch(self._driver, futures)
         return GatherFuture(self._driver, self._driver.next_hash(), futures, batch_timeout(timeout))
 
-    # --- events and memory --------------------------------------------------------------------------------------
+    # --- events and memory ---
 
     def send_event(self, event: Event) -> None:
         self._driver.check_thread("ctx.send_event")
@@ -80,7 +80,7 @@ class ActionContext(RunnerContext):
         driver.check_thread("memory")
         return MemoryView(driver.port.memory, driver.port.writes, driver, driver.port.codec, prefix)
 
-    # --- surroundings -------------------------------------------------------------------------------------------
+    # --- surroundings ---
 
     def get_resource(self, name: str, type: Any) -> Any:
         return self._driver.services.get_resource(name, type)
@@ -112,7 +112,7 @@ class ActionContext(RunnerContext):
     def action_metric_group(self) -> Any:
         return self._driver.services.metric_group(self._driver.action.name, self._driver.port.is_replaying)
 
-    # --- what replays the same ----------------------------------------------------------------------------------
+    # --- what replays the same ---
 
     @property
     def key(self) -> Any:

@@ -55,7 +55,7 @@ class PythonDriver(TimerPort):
         self._hashes = port.id << 16 & 0xFFFFFFFFFFFFFF
         self._context = ActionContext(self)
 
-    # --- the engine's side ----------------------------------------------------------------------------------
+    # --- the engine's side ---
 
     def start(self, event: Any) -> list[Command]:
         """Begin the action with this event."""
@@ -133,7 +133,7 @@ class PythonDriver(TimerPort):
         version: int = self.port.version
         return version
 
-    # --- a step ----------------------------------------------------------------------------------------------
+    # --- a step ---
 
     def _enter(self) -> None:
         self.thread = get_ident()
@@ -192,7 +192,7 @@ class PythonDriver(TimerPort):
                 self.commands.append((CANCEL, batch.slot))
             batch.resolve(Outcome([child._outcome for child in batch.children], None))
 
-    # --- the action's side -----------------------------------------------------------------------------------
+    # --- the action's side ---
 
     def check_thread(self, what: str) -> None:
         """Only the action itself, on the task thread, may use its context."""
@@ -286,7 +286,7 @@ class PythonDriver(TimerPort):
         """Send an event."""
         self.commands.append((SEND, event))
 
-    # --- the loop's side --------------------------------------------------------------------------------------
+    # --- the loop's side ---
 
     def time(self) -> float:
         result: float = self.port.ask_time() / 1000

@@ -95,7 +95,7 @@ class Engine:
         self._stepper = Stepper(self)
         self._resumption: Resumption | None = Resumption(self)
 
-    # --- restore --------------------------------------------------------------------------------------------
+    # --- restore ---
 
     def restore_key(self, key: bytes, group: int, entries: Iterable[StateEntry]) -> None:
         """Take the keyed state of a key that has work."""
@@ -118,7 +118,7 @@ class Engine:
             self._kick(ks)
         self._leave()
 
-    # --- entry points -----------------------------------------------------------------------------------------
+    # --- entry points ---
 
     def process(
         self, key: bytes, group: int, payload: bytes, timestamp: int | None, segment: int, now: int
@@ -216,7 +216,7 @@ class Engine:
         self.calls.clear()
         self.dirty.clear()
 
-    # --- a step -------------------------------------------------------------------------------------------------
+    # --- a step ---
 
     def _enter(self, now: int) -> None:
         if self.ended is not None:
@@ -271,7 +271,7 @@ class Engine:
         self.in_flight += count - ks.counted
         ks.counted = count
 
-    # --- runs ---------------------------------------------------------------------------------------------------
+    # --- runs ---
 
     def _kick(self, ks: KeyState) -> None:
         """Begin the next inputs of a key while it has no live run."""
@@ -353,7 +353,7 @@ class Engine:
         if ks.queued:
             self.idle.append(ks)
 
-    # --- records --------------------------------------------------------------------------------------------------
+    # --- records ---
 
     def apply(self, entry: Entry) -> None:
         """A record is durable: put it into the state and, if it is a delivery, deliver it (P3, P4)."""
@@ -453,7 +453,7 @@ class Engine:
         entry = self.journal.write(end.execution.run, BATCH_END, self.now, end, slots=expired)
         entry.slots = expired
 
-    # --- calls ----------------------------------------------------------------------------------------------------
+    # --- calls ---
 
     def start_call(self, slot: Slot) -> None:
         """Start a call, or its reconciler when it is in doubt (R2)."""

@@ -55,7 +55,7 @@ class Stepper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    # --- start and replay -------------------------------------------------------------------------------------
+    # --- start and replay ---
 
     def start(self, execution: Execution) -> None:
         """Start an execution; a restored one starts again from its beginning (L1)."""
@@ -142,7 +142,7 @@ class Stepper:
             if slot.kind == CALL_SLOT:
                 execution.run.open_calls -= 1
 
-    # --- commands ---------------------------------------------------------------------------------------------
+    # --- commands ---
 
     def carry_out(self, execution: Execution, commands: list[Command]) -> None:
         """Carry out commands in order; after an interruption they are refused (I2)."""
@@ -296,7 +296,7 @@ class Stepper:
         engine.ended = failure
         raise failure from error
 
-    # --- mismatch ---------------------------------------------------------------------------------------------
+    # --- mismatch ---
 
     def _cut(
         self,
@@ -330,7 +330,7 @@ class Stepper:
             execution.numbers = [number for number in execution.numbers if number not in gone]
             execution.voids.append((slot, entry.number))
 
-    # --- going live -------------------------------------------------------------------------------------------
+    # --- going live ---
 
     def go_live(self, run: Run) -> None:
         """Start what was reserved and has no outcome. Keeps P9, P10: doubt is recorded before a call starts."""

@@ -63,7 +63,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self.violation: BaseException | None = None
         self._failed: list[ActionTask] = []
 
-    # --- stepping ------------------------------------------------------------------------------------------
+    # --- stepping ---
 
     def run_ready(self) -> None:
         """Run callbacks until nothing is ready (P1)."""
@@ -93,7 +93,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self._created += 1
         return self._base + self._created
 
-    # --- what asyncio asks of a loop --------------------------------------------------------------------------
+    # --- what asyncio asks of a loop ---
 
     def call_soon(self, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
         kind = type(callback)

@@ -82,11 +82,10 @@ class Resumption:
     def _sort_in(self, ks: KeyState, sequence: int, tail: list[tuple[Record, bytes]]) -> None:
         """Tail records of a run that is queued, unclaimed, or long over (P6, P8)."""
         records = [data for _, data in sorted(tail, key=lambda pair: pair[0].number)]
-        for place, queued in enumerate(ks.queued):
+        for queued in ks.queued:
             if queued.sequence == sequence:
                 queued.records = queued.records + records
-                for later in list(ks.queued)[place:]:
-                    later.stored = False  # the snapshot writes from the end up to the first stored one
+                ks.queued_changed.append(queued)
                 return
         if sequence in ks.unclaimed:
             digest, known = ks.unclaimed[sequence]

@@ -234,6 +234,7 @@ class KeyState:
         "key",
         "memory",
         "queued",
+        "queued_changed",
         "queued_gone",
         "received",
         "run",
@@ -261,6 +262,7 @@ class KeyState:
         self.journal_new: dict[int, bytes] = {}
         self.journal_gone: list[int] = []
         self.queued_gone: list[int] = []
+        self.queued_changed: list[QueuedInput] = []  # stored ones that got more tail records
         self.stored_active = False
         self.stored_sequence = b""
         self.stored_unclaimed: set[int] = set()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -20,3 +22,14 @@ class EngineSettings:
     """`fail` the task or `skip` the action when it ends with an exception."""
     call_parallelism: int = sys.maxsize
     """How many calls of one gather run at a time (F11)."""
+
+    @classmethod
+    def of(cls, config: AgentConfiguration) -> EngineSettings:
+        """The settings of a configuration."""
+        return cls(
+            strict_values=config.get(AgentOptions.STRICT_VALUES),
+            mismatch_policy=config.get(AgentOptions.MISMATCH_POLICY),
+            uncaught_failure=config.get(AgentOptions.UNCAUGHT_FAILURE),
+            action_failure=config.get(AgentOptions.ACTION_FAILURE),
+            call_parallelism=config.get(AgentOptions.CALL_PARALLELISM) or sys.maxsize,
+        )

@@ -160,10 +160,13 @@ def _journal(ks: KeyState, updates: list[StateEntry]) -> None:
 
 def _queued(ks: KeyState, updates: list[StateEntry]) -> None:
     updates.extend((QUEUED, arrival, None) for arrival in ks.queued_gone)
-    ks.queued_gone = []
+    changed = [queued for queued in ks.queued_changed if queued in ks.queued]
+    ks.queued_gone, ks.queued_changed = [], []
     for queued in reversed(ks.queued):  # the stored ones are in front
         if queued.stored:
             break
+        changed.append(queued)
+    for queued in changed:
         image = QueuedImage(
             FORMAT, queued.sequence, queued.digest, queued.payload, queued.timestamp, queued.records
         )

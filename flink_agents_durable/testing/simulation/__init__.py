@@ -1,0 +1,5 @@
+"""A seeded simulator: the real engine under every order of events and every moment of a crash."""
+
+from flink_agents_durable.testing.simulation.world import Violation, World
+
+__all__ = ["Violation", "World"]

@@ -1,0 +1,35 @@
+"""The action state store of the simulator: a list, fenced by attempts, that appends one batch at a time."""
+
+from __future__ import annotations
+
+
+class Fenced(Exception):
+    """An older attempt tried to append."""
+
+
+class SimulatedLog:
+    """The log of all attempts. Positions count records from 1."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, bytes]] = []
+        self.head = 0  # records at or below are truncated
+        self.owner = 0
+
+    def take_over(self, attempt: int) -> None:
+        """Fence older attempts; only then may the end be looked up (P21)."""
+        self.owner = attempt
+
+    def append(self, attempt: int, batch: list[tuple[int, bytes]]) -> int:
+        """Append a batch; gives the new end. A zombie's batch is refused (P22)."""
+        if attempt != self.owner:
+            raise Fenced
+        self.records.extend(batch)
+        return len(self.records)
+
+    def tail(self, position: int) -> list[tuple[int, bytes]]:
+        """Records after a position that are still there."""
+        return self.records[max(position, self.head) :]
+
+    def truncate(self, position: int) -> None:
+        """Drop the head."""
+        self.head = max(self.head, position)
