@@ -33,6 +33,8 @@ class Failover:
     kind: str
     at: float
     calls_in_flight: int
+    finished: frozenset[str] = frozenset()
+    """Reviews whose answers had been committed."""
 
 
 class CallLog:
@@ -70,10 +72,10 @@ class CallLog:
         """Number of calls with this outcome."""
         return sum(call.outcome == outcome for call in self.calls)
 
-    def failed_over(self, kind: str, calls_in_flight: int) -> None:
+    def failed_over(self, kind: str, calls_in_flight: int, finished: frozenset[str]) -> None:
         """A failover was forced now."""
         with self.changed:
-            self.failovers.append(Failover(kind, time.monotonic(), calls_in_flight))
+            self.failovers.append(Failover(kind, time.monotonic(), calls_in_flight, finished))
             self.changed.notify_all()
 
     def answered_calls(self, review: str) -> int:
@@ -100,17 +102,20 @@ class CallLog:
     def replayed(self, review: str) -> int:
         """Answers that a run took from the journal: given before a failover, and needed again after it.
 
-        A run that has questions left at a failover starts again from its beginning and needs all its answers.
+        A run whose answer was not committed before the failover starts again from its beginning, so it needs all
+        of its model's answers; what it did not ask for again, it had.
         """
         mine = [call for call in self.calls if call.review == review]
         replayed = 0
         for failover in self.failovers:
-            given = {
-                call.state
-                for call in mine
-                if call.outcome == ANSWERED and call.ended is not None and call.ended <= failover.at
-            }
-            later = {call.state for call in mine if call.ended is None or call.ended > failover.at}
-            if later:
-                replayed += len(given - later)
+            if review not in failover.finished:
+                given = {
+                    call.state for call in mine if call.outcome == ANSWERED and _ended(call) <= failover.at
+                }
+                asked_later = {call.state for call in mine if call.started > failover.at}
+                replayed += len(given - asked_later)
         return replayed
+
+
+def _ended(call: Call) -> float:
+    return float("inf") if call.ended is None else call.ended

@@ -159,10 +159,13 @@ class ModelServer:
         self.answer = answer
         self.delay = delay
         self.fail_first = fail_first
+        self.finished: Callable[[], frozenset[str]] = frozenset
         self.notifications: list[Any] = []
         self.requests: list[Request] = []
         self._holding = False
         self._slow_timeout: float | None = None
+        self._slow_ongoing = False
+        self._seen: set[str] = set()
         handler = type("Handler", (_Handler,), {"model_server": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._server.daemon_threads = True
@@ -180,20 +183,30 @@ class ModelServer:
 
     # --- failing on purpose
 
-    def before_failover(self, wait: float = 20.0) -> int:
-        """Stop answering, and return the number of model calls that are in flight after a quiet time."""
+    def before_failover(self, ongoing: bool = False, wait: float = 30.0) -> int:
+        """Stop answering, and return the number of model calls that are in flight after a quiet time.
+
+        With `ongoing` it waits for a conversation that has an answer already and waits for the next one.
+        """
         with self.log.changed:
-            self.log.changed.wait_for(lambda: bool(self.log.in_flight()) and not self._holding, wait)
+            self.log.changed.wait_for(lambda: not self._holding and self._is_busy(ongoing), wait)
             self.hold()
         time.sleep(self.QUIET)
         calls = len(self.log.in_flight())
-        self.log.failed_over("task failure", calls)
+        self.log.failed_over("task failure", calls, self.finished())
         return calls
 
-    def slow_next(self, timeout: float) -> None:
-        """Leave the next new question unanswered; its call is given up by the job after `timeout` seconds."""
+    def _is_busy(self, ongoing: bool) -> bool:
+        return any(not ongoing or self.log.answered_calls(call.review) for call in self.log.in_flight())
+
+    def slow_next(self, timeout: float, ongoing: bool = False) -> None:
+        """Leave the next new question unanswered; its call is given up by the job after `timeout` seconds.
+
+        With `ongoing` it is the next one of a conversation that has an answer already.
+        """
         with self.log.changed:
             self._slow_timeout = timeout
+            self._slow_ongoing = ongoing
 
     def hold(self) -> None:
         """Answer nothing until a question that is left unanswered now is asked again."""
@@ -210,18 +223,29 @@ class ModelServer:
                 self._holding = False
             if self._holding:
                 call.doomed = True
-            elif self._slow_timeout is not None and self.log.seen(call.state) == 1:
+            elif self._slow_timeout is not None and self._is_to_be_slow(call):
                 call.doomed = True
                 # The others stop a little earlier, so that no answer is on its way when the call times out.
                 threading.Timer(max(0.0, self._slow_timeout - self.QUIET), self.hold).start()
                 threading.Thread(target=self._note_timeout, args=(call,), daemon=True).start()
                 self._slow_timeout = None
 
+    def _is_to_be_slow(self, call: Call) -> bool:
+        new = self.log.seen(call.state) == 1
+        return new and (not self._slow_ongoing or self.log.answered_calls(call.review) > 0)
+
     def _note_timeout(self, call: Call) -> None:
         with self.log.changed:
             self.log.changed.wait_for(lambda: call.ended is not None)
             calls = len(self.log.in_flight())
-        self.log.failed_over("model timeout", calls)
+        self.log.failed_over("model timeout", calls, self.finished())
+
+    def is_first(self, what: str) -> bool:
+        """Whether this is asked for the first time: a job that restarts cannot remember it itself."""
+        with self.log.changed:
+            first = what not in self._seen
+            self._seen.add(what)
+            return first
 
     # --- one request
 
@@ -289,9 +313,11 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send(*reply)
         elif self.path == "/failover":
-            self._send(200, {"calls_in_flight": server.before_failover()})
+            self._send(200, {"calls_in_flight": server.before_failover(bool(body.get("ongoing")))})
+        elif self.path == "/once":
+            self._send(200, {"first": server.is_first(str(body["what"]))})
         elif self.path == "/slow-next":
-            server.slow_next(float(body["timeout"]))
+            server.slow_next(float(body["timeout"]), bool(body.get("ongoing")))
             self._send(200, {})
         elif self.path == "/notifications":
             server.notifications.append(body)

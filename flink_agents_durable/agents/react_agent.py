@@ -60,8 +60,12 @@ class ReActAgent(Agent):
             schema=self._schema,
             max_steps=self._max_steps,
         )
-        output = answer.extra_args[STRUCTURED_OUTPUT] if self._schema is not None else answer.content
-        ctx.send_event(OutputEvent(output=output))
+        found = answer.extra_args[STRUCTURED_OUTPUT] if self._schema is not None else answer.content
+        ctx.send_event(OutputEvent(output=self.make_output(event.input, found)))
+
+    def make_output(self, input: Any, answer: Any) -> Any:
+        """What is emitted for an input. Override it to put the input's own fields beside the answer."""
+        return answer
 
     def _messages(self, value: Any, fields: dict[str, Any] | None, ctx: RunnerContext) -> list[ChatMessage]:
         prompt = self._prompt

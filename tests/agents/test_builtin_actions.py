@@ -10,9 +10,8 @@ import pytest
 from pydantic import BaseModel
 from scripted_model_server import ModelServer, completion
 
-from flink_agents_durable.agents.builtin_actions import builtin_actions
 from flink_agents_durable.agents.conversation import STRUCTURED_OUTPUT
-from flink_agents_durable.api.agent import Agent, action, collect_actions
+from flink_agents_durable.api.agent import Agent, action
 from flink_agents_durable.api.chat import ChatMessage
 from flink_agents_durable.api.chat_events import (
     ChatRequestEvent,
@@ -111,10 +110,6 @@ def server() -> Iterator[ModelServer]:
 
 
 def run(agent: Agent, value: Any) -> Any:
-    known = {spec.name for spec in collect_actions(agent)}
-    for spec in builtin_actions():
-        if spec.name not in known:
-            agent.add_action(spec.name, list(spec.triggers), spec.function)
     with LocalRunner(agent) as runner:
         runner.process("key", value)
         runner.run_until_idle(timeout=30)

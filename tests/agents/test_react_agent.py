@@ -50,7 +50,7 @@ PROMPT = Prompt.from_messages(
 def agent_of(server: ModelServer, tools: list[Callable[..., Any]] | None = None, **kwargs: Any) -> ReActAgent:
     setup = {name: kwargs.pop(name) for name in ("call_options", "temperature") if name in kwargs}
     connection = {name: kwargs.pop(name) for name in ("structured_output",) if name in kwargs}
-    agent = ReActAgent(
+    agent: ReActAgent = kwargs.pop("make", ReActAgent)(
         chat_model=ResourceDescriptor(
             clazz=OpenAIChatModelSetup,
             connection="server",
@@ -156,6 +156,17 @@ def test_typed_output_and_the_servers_own_structured_output(server: ModelServer)
     assert server.requests[0]["response_format"]["json_schema"]["name"] == "Analysis"
     assert "JSON" in sent(server)[0]["content"]
     assert [message["role"] for message in sent(server)] == ["system", "user"]
+
+
+class Named(ReActAgent):
+    def make_output(self, input: Any, answer: Any) -> Any:
+        return {"id": input["id"], "score": answer.score}
+
+
+def test_the_output_may_have_the_inputs_own_fields(server: ModelServer) -> None:
+    server.answer = answers('{"score": 4}')
+    agent = agent_of(server, make=Named, output_schema=Analysis)
+    assert run(agent, {"id": "r1", "text": "fine"}) == {"id": "r1", "score": 4}
 
 
 def test_typed_output_as_a_row(server: ModelServer) -> None:
