@@ -612,26 +612,33 @@ class StoreConformance:
         assert store.close(1)
 
     def test_c22_sigkill_of_a_writer_loses_nothing_acknowledged(self, make: Make, attempts: Attempts) -> None:
+        """And a sibling that shares its log goes on."""
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED_WRITER, pickle.dumps(make()).hex()], stdout=subprocess.PIPE
         )
         assert process.stdout is not None
+        process.stdout.readline()
+        sibling = attempts(range(4, 8))
         acknowledged = 0
         while acknowledged < 2_000:
+            sibling.write((4, b"%d" % sibling.sent))
             line = process.stdout.readline()
             assert line, "the writer ended by itself"
             acknowledged = int(line)
         process.send_signal(signal.SIGKILL)
+        sibling.write((4, b"%d" % sibling.sent))
         rest = process.stdout.read().split(b"\n")
         process.wait(DEADLINE)
         process.stdout.close()
-        complete = [int(line) for line in rest[:-1]]
-        acknowledged = max([acknowledged, *complete])
+        acknowledged = max([acknowledged, *(int(line) for line in rest[:-1])])
+        sibling.write((4, b"%d" % sibling.sent))
         tail = attempts.read(range(4))
         assert len(tail) >= acknowledged
         for group in range(4):
             got = of(group, tail)
             assert got == [b"%d" % number for number in range(group, group + 4 * len(got), 4)]
+        sibling.close()
+        assert of(4, attempts.read(range(4, 8))) == [b"%d" % number for number in range(sibling.sent)]
 
 
 class _ContinuousWriter:
