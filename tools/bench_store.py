@@ -2,9 +2,9 @@
 
     python tools/bench_store.py --seconds 3 --bytes 200 --in-flight 1000 --synchronous FULL
 
-`limit` is one thread that does nothing but group-committed inserts of the same bytes. `busy` is the store under
-a task thread that never rests: it works in Python for some microseconds per record and hands records over as
-acknowledgements of earlier ones come in. `single` is one record after the other, each awaited.
+`limit` is one thread that does nothing but group-committed inserts of the same bytes. `busy` is the store
+beside a task thread that never rests: it works in Python for some microseconds per record and hands records
+over as acknowledgements of earlier ones come in. `single` is one record after the other, each awaited.
 """
 
 from __future__ import annotations
