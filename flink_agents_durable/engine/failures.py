@@ -97,7 +97,11 @@ def _frame(failure: Failure) -> bytes:
 
 
 def _class_path(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return _printable(f"{cls.__module__}.{cls.__qualname__}")
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "replace").decode()
 
 
 def _bytes(text: str) -> bytes:
@@ -121,8 +125,8 @@ class _Recorder:
         plain = plain_data.Plainer(self._scrubber)
         path, message, attributes = _class_path(type(exc)), safe_text(exc), plain.attributes(exc)
         if java is not None:
-            path, message = java.class_name, java.message
-            attributes.update(java.attributes())
+            path, message = _printable(java.class_name), java.message
+            attributes.update(java.attributes(self._scrubber.clean))
         return Failure(
             path=path,
             message=_bytes(self._scrubber.clean(message[: 4 * MAX_MESSAGE])[:MAX_MESSAGE]),
@@ -143,7 +147,7 @@ class _Recorder:
 
     def _reference(self, cls: type) -> str:
         name = self._codec.plan_name(cls)
-        return f":{name}" if name is not None else f"{cls.__module__}:{cls.__qualname__}"
+        return _printable(f":{name}" if name is not None else f"{cls.__module__}:{cls.__qualname__}")
 
     def _traceback(self, exc: BaseException) -> str:
         try:

@@ -10,20 +10,21 @@ from __future__ import annotations
 import dis
 import functools
 import types
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from flink_agents_durable.engine.canonical import durable_id_of, object_state
 from flink_agents_durable.engine.digest import digest, digest_call
+from flink_agents_durable.engine.identity_cache import IdentityCache
 
 _LAMBDA = "<lambda>"
 # Bounds the walk through partials and wrappers that contain themselves.
 _MAX_NESTING = 32
 
-_ids: weakref.WeakKeyDictionary[types.FunctionType, str] = weakref.WeakKeyDictionary()
-_closures: weakref.WeakKeyDictionary[types.FunctionType, bytes | None] = weakref.WeakKeyDictionary()
-_receivers: dict[int, tuple[weakref.ref[object], bytes | None]] = {}
+_ids: IdentityCache[str] = IdentityCache()
+_closures: IdentityCache[bytes] = IdentityCache()
+_receivers: IdentityCache[bytes] = IdentityCache()
+_NOTHING = b""  # bound, but nothing of it tells anything apart
 
 
 def function_id(func: object) -> str:
@@ -51,15 +52,25 @@ def identify(
     if type(func) is types.FunctionType and func.__closure__ is None:
         return durable_id or function_id(func), digest_call(args, kwargs)
     try:
+        if type(func) is types.MethodType and not durable_id:
+            return _identify_method(func, args, kwargs)
         target, args, kwargs = _unwrap_partial(func, args, kwargs)
-        if durable_id:
-            return durable_id, digest_call(args, kwargs)
-        bound = _bound_state(target)
+        bound = _NOTHING if durable_id else _bound_state(target)
     except Exception:
         return durable_id or function_id(func), None
-    if bound is None:
-        return function_id(target), digest_call(args, kwargs)
-    return function_id(target), digest((bound, args, kwargs))
+    return durable_id or function_id(target), digest_call((bound, *args) if bound else args, kwargs)
+
+
+def _identify_method(
+    func: types.MethodType, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[str, bytes | None]:
+    """The common case of a method of an instance, with one look for a `durable_id`."""
+    receiver = func.__self__
+    identity = durable_id_of(receiver)
+    if identity is not None:
+        return f"{identity}.{_method_name(func)}", digest_call(args, kwargs)
+    bound = _NOTHING if isinstance(receiver, type) else _receiver_state(receiver)
+    return _path_of_method(func), digest_call((bound, *args) if bound else args, kwargs)
 
 
 def _unwrap_partial(
@@ -83,7 +94,7 @@ def _remember_id(func: types.FunctionType) -> str:
         identity = f"{func.__module__}.{func.__qualname__}"
         if func.__code__.co_name == _LAMBDA:
             identity = f"{identity}#{_code_digest(func)}"
-        _ids[func] = identity
+        _ids.put(func, identity)
     except Exception:
         return "function"
     return identity
@@ -126,13 +137,19 @@ def _id_of_other(func: Any, depth: int) -> str:
 
 
 def _id_of_method(func: types.MethodType) -> str:
+    identity = durable_id_of(func.__self__)
+    return f"{identity}.{_method_name(func)}" if identity is not None else _path_of_method(func)
+
+
+def _method_name(func: types.MethodType) -> str:
+    name = getattr(func.__func__, "__name__", None)
+    return name if isinstance(name, str) else "__call__"
+
+
+def _path_of_method(func: types.MethodType) -> str:
+    """By the receiver's class, not the one that defines the method: subclasses are told apart by it alone."""
     receiver = func.__self__
-    name = getattr(func.__func__, "__name__", "__call__")
-    identity = durable_id_of(receiver)
-    if identity is not None:
-        return f"{identity}.{name}"
-    # The receiver's class, not the one that defines the method: subclasses are told apart without any state.
-    return f"{_class_path(receiver if isinstance(receiver, type) else type(receiver))}.{name}"
+    return f"{_class_path(receiver if isinstance(receiver, type) else type(receiver))}.{_method_name(func)}"
 
 
 def _id_of_builtin(func: types.BuiltinFunctionType) -> str:
@@ -164,38 +181,35 @@ def _class_path(cls: type) -> str:
 # --- what is bound
 
 
-def _bound_state(func: Any) -> bytes | None:
-    """The digest of what is bound to a callable, beside the arguments of a partial; None: nothing is."""
+def _bound_state(func: Any) -> bytes:
+    """The digest of what is bound to a callable, beside the arguments of a partial; empty: nothing is."""
     if type(func) is types.FunctionType:
-        return _closure_state(func) if func.__closure__ else None
+        return _closure_state(func) if func.__closure__ else _NOTHING
     if isinstance(func, (types.MethodType, types.BuiltinFunctionType)):
         receiver = func.__self__
         if receiver is None or isinstance(receiver, (types.ModuleType, type)):
-            return None
-        return None if durable_id_of(receiver) is not None else _receiver_state(receiver)
+            return _NOTHING
+        return _NOTHING if durable_id_of(receiver) is not None else _receiver_state(receiver)
     if isinstance(func, type) or getattr(func, "__objclass__", None) is not None:
-        return None
+        return _NOTHING
     if isinstance(getattr(func, "__name__", None), str) or durable_id_of(func) is not None:
-        return None
+        return _NOTHING
     return _receiver_state(func)
 
 
-def _receiver_state(receiver: object) -> bytes | None:
+def _receiver_state(receiver: object) -> bytes:
     """The state of an instance when it was first called through.
 
     Taken once an instance: a counter or a cache that the method keeps in it must not make the second call
     another one on replay, when the first one did not run (D2).
     """
-    known = _receivers.get(id(receiver))
-    if known is not None and known[0]() is receiver:
-        return known[1]
-    state = digest(_describe(receiver))
-    try:
-        number = id(receiver)
-        reference = weakref.ref(receiver, lambda _: _receivers.pop(number, None) and None)
-    except TypeError:
-        return state  # an instance without weak references: described anew each time
-    _receivers[number] = (reference, state)
+    state = _receivers.get(receiver)
+    if state is None:
+        try:
+            state = digest(_describe(receiver)) or _NOTHING
+        except Exception:
+            state = _NOTHING  # its properties raise
+        _receivers.put(receiver, state)
     return state
 
 
@@ -223,16 +237,17 @@ def _attributes(instance: Any) -> dict[str, Any]:
     return state
 
 
-def _closure_state(func: types.FunctionType) -> bytes | None:
+def _closure_state(func: types.FunctionType) -> bytes:
     """The variables of a closure when it was first called, without those that it rebinds itself."""
-    if func in _closures:
-        return _closures[func]
+    remembered = _closures.get(func)
+    if remembered is not None:
+        return remembered
     rebound = _rebound_variables(func.__code__)
     cells = zip(func.__code__.co_freevars, func.__closure__ or (), strict=False)
     state = {name: _cell_content(cell) for name, cell in cells if name not in rebound}
     known = {name: content for name, content in state.items() if content is not None}
-    result = digest(known) if known else None
-    _closures[func] = result
+    result = (digest(known) if known else None) or _NOTHING
+    _closures.put(func, result)
     return result
 
 

@@ -6,7 +6,7 @@ methods and cannot be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,12 +26,13 @@ class JavaError:
     stack: list[str]
     causes: list[tuple[str, str]] = field(default_factory=list)
 
-    def attributes(self) -> dict[str, Any]:
+    def attributes(self, clean: Callable[[str], str]) -> dict[str, Any]:
+        """As the attributes of the exception that replays, with every text cleaned of credentials."""
         return {
             "java_class": self.class_name,
-            "java_message": self.message,
-            "java_stack": self.stack,
-            "java_causes": [list(cause) for cause in self.causes],
+            "java_message": clean(self.message),
+            "java_stack": [clean(frame) for frame in self.stack],
+            "java_causes": [[name, clean(message)] for name, message in self.causes],
         }
 
 
@@ -39,6 +40,8 @@ def is_throwable(value: object) -> bool:
     """Whether a value looks like a Java throwable. Never raises."""
     if value is None or isinstance(value, (str, int, float, bytes, list, tuple, dict, BaseException, type)):
         return False
+    if type(value).__name__ == "PyJObject":
+        return True
     try:
         return all(callable(getattr(value, name, None)) for name in ("getClass", "getCause", "getMessage"))
     except BaseException:
@@ -106,7 +109,7 @@ def _stack(throwable: Any) -> list[str]:
 
 def _text(value: object) -> str:
     if isinstance(value, str):
-        return value[:_MAX_TEXT]
+        return value[:_MAX_TEXT].encode("utf-8", "replace").decode()
     to_string = getattr(value, "toString", None)
     text = to_string() if callable(to_string) else str(value)
     return text[:_MAX_TEXT] if isinstance(text, str) else ""

@@ -86,7 +86,7 @@ class PayloadCodec:
         return cls if cls is not None else plans.resolve_plan_class(plan_id, name)
 
     def _refusal(self, value: object, error: Exception) -> str:
-        return f"a value cannot be serialised: {describe_culprit(value, self.dumps, error)}"
+        return f"a value cannot be serialised: {describe_culprit(value, self._dumps_by_value, error)}"
 
 
 class _Pickler(pickle.Pickler):

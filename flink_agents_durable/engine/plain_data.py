@@ -8,15 +8,9 @@ fields. Everything else is left out.
 from __future__ import annotations
 
 import contextlib
-import datetime
-import decimal
 import enum
-import fractions
 import json
-import pathlib
-import pickle
 import types
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -30,8 +24,9 @@ from flink_agents_durable.engine.scrubbing import (
     is_sensitive_name,
     is_sensitive_pair,
 )
+from flink_agents_durable.engine.stdlib_values import from_texts, to_texts
 
-_PICKLED, _TUPLE, _SET, _FROZENSET, _PAIRS, _OBJECT, _RESPONSE, _HEADERS = range(1, 9)
+_VALUE, _TUPLE, _SET, _FROZENSET, _PAIRS, _OBJECT, _RESPONSE, _HEADERS = range(1, 9)
 
 # Bound the record of an exception that carries a whole document or a deep structure.
 _MAX_TEXT = 16_384
@@ -40,10 +35,6 @@ _MAX_DEPTH = 8
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-_STDLIB_VALUES = (
-    datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, uuid.UUID, complex, fractions.Fraction,
-    datetime.timezone, pathlib.PurePath, range,
-)  # fmt: skip
 _HTTP_FACTS = (
     "status_code", "status", "code", "reason_phrase", "reason", "http_version", "method", "encoding",
 )  # fmt: skip
@@ -130,11 +121,12 @@ class Plainer:
             return bytes(value)
         if isinstance(value, int):
             number = int(value)
-            return number if -(1 << 63) <= number < 1 << 64 else _pickled(number)
+            return number if -(1 << 63) <= number < 1 << 64 else _extension(_VALUE, to_texts(number))
         if isinstance(value, float):
             return float(value)
-        if isinstance(value, _STDLIB_VALUES):
-            return _pickled(value)
+        texts = to_texts(value)
+        if texts is not None:
+            return _extension(_VALUE, texts)
         if depth >= _MAX_DEPTH:
             raise NotPlain
         if is_http_object(value):
@@ -152,7 +144,7 @@ class Plainer:
         try:
             text.encode()
         except UnicodeEncodeError:
-            return _pickled(text)
+            return _extension(_VALUE, to_texts(text))
         return text
 
     def _container(self, value: Any, depth: int) -> Any:
@@ -162,17 +154,17 @@ class Plainer:
             return self._mapping(value, depth)
         if isinstance(value, tuple) and hasattr(value, "_fields"):
             fields = dict(zip(value._fields, value, strict=False))
-            return msgspec.msgpack.Ext(_OBJECT, _encode(self._fields(fields, depth)))
+            return _extension(_OBJECT, self._fields(fields, depth))
         if isinstance(value, (list, tuple, set, frozenset)):
             items = [self.plain(item, depth) for item in value]
             if isinstance(value, list):
                 return items
             code = _TUPLE if isinstance(value, tuple) else _SET if isinstance(value, set) else _FROZENSET
-            return msgspec.msgpack.Ext(code, _encode(items))
+            return _extension(code, items)
         state = object_state(value)
         if state is None:
             raise NotPlain
-        return msgspec.msgpack.Ext(_OBJECT, _encode(self._fields(state, depth)))
+        return _extension(_OBJECT, self._fields(state, depth))
 
     def _mapping(self, value: dict[Any, Any], depth: int) -> Any:
         pairs = []
@@ -181,7 +173,7 @@ class Plainer:
             pairs.append((self.plain(key, depth), plain))
         if all(type(key) is str for key, _ in pairs):
             return dict(pairs)
-        return msgspec.msgpack.Ext(_PAIRS, _encode(pairs))
+        return _extension(_PAIRS, pairs)
 
     def _fields(self, state: Mapping[str, Any], depth: int) -> dict[str, Any]:
         result = {}
@@ -210,9 +202,9 @@ class Plainer:
             facts["url"] = self._text(str(url))
         if "Response" in kind:
             facts.update(self._response(value))
-            return msgspec.msgpack.Ext(_RESPONSE, _encode(facts))
+            return _extension(_RESPONSE, facts)
         if "Request" in kind:
-            return msgspec.msgpack.Ext(_OBJECT, _encode(facts))
+            return _extension(_OBJECT, facts)
         raise NotPlain
 
     def _response(self, value: Any) -> dict[str, Any]:
@@ -232,14 +224,14 @@ class Plainer:
         for name, content in list(headers.items())[:100]:
             if isinstance(name, str) and isinstance(content, str) and not is_sensitive_name(name):
                 pairs.append((self._text(name), self._text(content[:1_000])))
-        return msgspec.msgpack.Ext(_HEADERS, _encode(pairs))
+        return _extension(_HEADERS, pairs)
 
 
 _encode = msgspec.msgpack.encode
 
 
-def _pickled(value: object) -> msgspec.msgpack.Ext:
-    return msgspec.msgpack.Ext(_PICKLED, pickle.dumps(value, 5))
+def _extension(code: int, content: object) -> msgspec.msgpack.Ext:
+    return msgspec.msgpack.Ext(code, _encode(content))
 
 
 def _safe_attribute(value: Any, name: str) -> Any:
@@ -285,9 +277,9 @@ def revive(plain: Any) -> Any:
 
 
 def _from_extension(code: int, data: memoryview) -> Any:
-    if code == _PICKLED:
-        return pickle.loads(data)
     content = msgspec.msgpack.decode(data, ext_hook=_from_extension)
+    if code == _VALUE:
+        return from_texts(*content)
     if code == _TUPLE:
         return tuple(content)
     if code == _SET:

@@ -96,12 +96,19 @@ class Scrubber:
             if tainted:
                 self._tainted.add(id(current))
         self._ordered = sorted(self._secrets, key=len, reverse=True)
+        self._cleaned: dict[str, str] = {}  # one text is met as message, argument and in the traceback
 
     def is_tainted(self, exc: BaseException) -> bool:
         """Whether the exception's own state reaches an HTTP object or a credential."""
         return id(exc) in self._tainted
 
     def clean(self, text: str) -> str:
+        known = self._cleaned.get(text)
+        if known is None:
+            known = self._cleaned[text] = self._clean(text)
+        return known
+
+    def _clean(self, text: str) -> str:
         for secret in self._ordered:
             if secret in text:
                 text = text.replace(secret, REMOVED)

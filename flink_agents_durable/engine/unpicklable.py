@@ -10,7 +10,7 @@ _MAX_DEPTH = 8
 _MAX_ATTEMPTS = 500
 
 
-def describe_culprit(value: object, dumps: Callable[[object], bytes], error: Exception) -> str:
+def describe_culprit(value: object, dumps: Callable[[object], object], error: Exception) -> str:
     """`"a _thread.lock at value.client.lock (cannot pickle ...)"`. Never raises."""
     search = _Search(dumps)
     try:
@@ -24,7 +24,7 @@ def describe_culprit(value: object, dumps: Callable[[object], bytes], error: Exc
 
 
 class _Search:
-    def __init__(self, dumps: Callable[[object], bytes]) -> None:
+    def __init__(self, dumps: Callable[[object], object]) -> None:
         self._dumps = dumps
         self._attempts = 0
 
@@ -40,10 +40,8 @@ class _Search:
         self._attempts += 1
         if self._attempts > _MAX_ATTEMPTS or part is None or isinstance(part, (str, int, float, bytes)):
             return False
-        import pickle
-
         try:
-            pickle.dumps(part, 5)
+            self._dumps(part)
         except Exception:
             return True
         return False

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import datetime
 import errno
@@ -18,6 +19,8 @@ from typing import Any
 import msgspec
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flink_agents_durable.api.errors import (
     CallTimeoutError,
@@ -634,3 +637,55 @@ def test_timing_bound_of_a_record() -> None:
     exc: Any = ValueError("x")
     exc.rows = [{"id": i, "text": "x" * 20} for i in range(100_000)]
     assert len(encode_failure(raised(exc), CODEC)) < BOUND
+
+
+# --- anything at all
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.binary(max_size=9)
+    | st.text(st.characters(exclude_categories=()), max_size=9) | st.dates() | st.decimals(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.lists(inner, max_size=3).map(tuple)
+    | st.dictionaries(st.text(max_size=3) | st.integers(), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+ATTRIBUTES = st.dictionaries(st.from_regex("[b-e]{1,3}", fullmatch=True), PLAIN, max_size=3)
+
+
+@given(st.lists(PLAIN, max_size=3), ATTRIBUTES)
+def test_x2_any_plain_state_comes_back(args: list[Any], attributes: dict[str, Any]) -> None:
+    exc = ValueError(*args)
+    vars(exc).update(attributes)
+    again = decode_failure(encode_failure(exc, CODEC), CODEC)
+    assert type(again) is ValueError
+    assert (list(again.args), vars(again)) == (args, attributes)
+
+
+@given(st.lists(PLAIN, max_size=3), ATTRIBUTES)
+def test_x3_any_plain_state_is_readable_on_a_substitute(args: list[Any], attributes: dict[str, Any]) -> None:
+    exc = BadReduce(*args)
+    vars(exc).update(attributes)
+    again = decode_failure(encode_failure(exc, CODEC), CODEC)
+    assert isinstance(again, BadReduce)
+    assert list(again.args) == args
+    assert {name: getattr(again, name) for name in attributes} == attributes
+
+
+SAMPLE = encode_failure(raised(Locked(errno.EAGAIN, "busy")), CODEC)
+
+
+@given(st.integers(len(MARKER), len(SAMPLE) - 1), st.integers(0, 255))
+def test_x6_a_damaged_record_is_read_or_refused_but_nothing_else(position: int, byte: int) -> None:
+    damaged = bytearray(SAMPLE)
+    damaged[position] = byte
+    try:
+        again = decode_failure(bytes(damaged), CODEC)
+    except UnreadableRecordError:
+        return
+    assert isinstance(again, BaseException)
+
+
+@given(st.binary(max_size=60))
+def test_x6_any_bytes_behind_the_marker_are_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(UnreadableRecordError):
+        decode_failure(MARKER + bytes([VERSION]) + data, CODEC)

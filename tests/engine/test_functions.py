@@ -277,6 +277,32 @@ def test_d1_an_argument_without_a_canonical_form_makes_the_slot_unchecked(func: 
     assert name
 
 
+class HostileState:
+    __slots__ = ()
+
+    def run(self) -> None: ...
+
+
+@dataclasses.dataclass
+class HostileData:
+    name: str
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "name":
+            raise RuntimeError(name)
+        return object.__getattribute__(self, name)
+
+    def run(self) -> None: ...
+
+
+def test_d3_a_receiver_without_readable_state_still_checks_the_arguments() -> None:
+    for func in (HostileState().run, HostileData("x").run):
+        one, other = identify(func, (1,), {}), identify(func, (2,), {})
+        assert one[0] == other[0]
+        assert None not in (one[1], other[1])
+        assert one[1] != other[1]
+
+
 class HostileCallable:
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(name)

@@ -71,7 +71,7 @@ def test_x9_a_java_error_is_recorded_as_plain_data() -> None:
     """Case 9."""
     cause = Throwable("java.io.IOException", "broken pipe", Throwable("java.lang.Error"))
     again = replay(RuntimeError(Throwable("java.lang.IllegalStateException", "boom", cause)))
-    assert isinstance(again, RecordedCallError)
+    assert type(again).__mro__[1] is RecordedCallError
     assert str(again) == "java.lang.IllegalStateException: boom"
     assert again.java_class == "java.lang.IllegalStateException"
     assert again.java_message == "boom"
@@ -99,7 +99,8 @@ def test_x9_as_the_cause_of_a_python_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "throwable", [Ring("a.B", "m"), Silent("a.B", "m"), Broken("a.B", "m"), Throwable("a.B", "x" * 10_000_000)],
+    "throwable",
+    [Ring("a.B", "m"), Silent("a.B", "m"), Broken("a.B", "m"), Throwable("a.B", "x" * 10_000_000)],
     ids=["ring", "stack", "class", "long"],
 )  # fmt: skip
 def test_x9_a_throwable_that_cannot_be_read_is_recorded_all_the_same(throwable: Throwable) -> None:
