@@ -51,7 +51,8 @@ final class PemjaRuntime implements PythonRuntime {
             // After a failure from here on it is not closed: threads may be inside.
             interpreter.exec(site.activation());
             interpreter.exec("import importlib");
-            // invoke() takes what is before the first dot for the module, so it finds no submodules.
+            // invoke() takes what is before the first dot for the module, so it finds no
+            // submodules.
             PyObject imported = (PyObject) interpreter.invoke("importlib.import_module", module);
             PyObject operator = (PyObject) imported.invokeMethod("open_operator", host, settings);
             return new PemjaRuntime(environments, interpreter, operator);
