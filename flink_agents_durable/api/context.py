@@ -28,22 +28,54 @@ T5 = TypeVar("T5")
 class RunnerContext(ABC):
     """What an action may do. It belongs to one action execution and to the task thread.
 
-    The reserved keywords `reconciler=` (a zero-argument callable that finds out what became of a call that was
-    in doubt when a failure came) and `options=` (`CallOptions`) go to the durable call, not to the function.
+    The reserved keywords `reconciler=` (a zero-argument callable that finds out what became of a call that
+    was in doubt when a failure came) and `options=` (`CallOptions`) go to the durable call, not to the
+    function.
     """
 
+    # The overloads with a reserved keyword come first: behind those with ParamSpec they would never match.
     @overload
-    def durable_execute(self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def durable_execute(
+        self,
+        func: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        reconciler: Callable[[], Any] | None,
+        options: CallOptions | None = ...,
+        **kwargs: Any,
+    ) -> T: ...
     @overload
     def durable_execute(
         self,
         func: Callable[..., T],
         /,
         *args: Any,
-        reconciler: Callable[[], Any] | None = ...,
+        reconciler: Callable[[], Any] | None,
         options: CallOptions | None = ...,
         **kwargs: Any,
     ) -> T: ...
+    @overload
+    def durable_execute(
+        self,
+        func: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        options: CallOptions | None,
+        **kwargs: Any,
+    ) -> T: ...
+    @overload
+    def durable_execute(
+        self,
+        func: Callable[..., T],
+        /,
+        *args: Any,
+        options: CallOptions | None,
+        **kwargs: Any,
+    ) -> T: ...
+    @overload
+    def durable_execute(self, func: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def durable_execute(self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     @abstractmethod
     def durable_execute(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call a function on a worker and wait for it; the outcome is journaled and replayed after a failure.
@@ -54,19 +86,11 @@ class RunnerContext(ABC):
 
     @overload
     def durable_execute_async(
-        self, func: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> DurableFuture[T]: ...
-    @overload
-    def durable_execute_async(
-        self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
-    ) -> DurableFuture[T]: ...
-    @overload
-    def durable_execute_async(
         self,
         func: Callable[..., Awaitable[T]],
         /,
         *args: Any,
-        reconciler: Callable[[], Any] | None = ...,
+        reconciler: Callable[[], Any] | None,
         options: CallOptions | None = ...,
         **kwargs: Any,
     ) -> DurableFuture[T]: ...
@@ -76,9 +100,35 @@ class RunnerContext(ABC):
         func: Callable[..., T],
         /,
         *args: Any,
-        reconciler: Callable[[], Any] | None = ...,
+        reconciler: Callable[[], Any] | None,
         options: CallOptions | None = ...,
         **kwargs: Any,
+    ) -> DurableFuture[T]: ...
+    @overload
+    def durable_execute_async(
+        self,
+        func: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        options: CallOptions | None,
+        **kwargs: Any,
+    ) -> DurableFuture[T]: ...
+    @overload
+    def durable_execute_async(
+        self,
+        func: Callable[..., T],
+        /,
+        *args: Any,
+        options: CallOptions | None,
+        **kwargs: Any,
+    ) -> DurableFuture[T]: ...
+    @overload
+    def durable_execute_async(
+        self, func: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> DurableFuture[T]: ...
+    @overload
+    def durable_execute_async(
+        self, func: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> DurableFuture[T]: ...
     @abstractmethod
     def durable_execute_async(
@@ -107,6 +157,29 @@ class RunnerContext(ABC):
         *,
         timeout: Duration | None = None,
     ) -> Awaitable[tuple[Outcome[T1], Outcome[T2], Outcome[T3]]]: ...
+    @overload
+    def gather(
+        self,
+        f1: DurableFuture[T1],
+        f2: DurableFuture[T2],
+        f3: DurableFuture[T3],
+        f4: DurableFuture[T4],
+        /,
+        *,
+        timeout: Duration | None = None,
+    ) -> Awaitable[tuple[Outcome[T1], Outcome[T2], Outcome[T3], Outcome[T4]]]: ...
+    @overload
+    def gather(
+        self,
+        f1: DurableFuture[T1],
+        f2: DurableFuture[T2],
+        f3: DurableFuture[T3],
+        f4: DurableFuture[T4],
+        f5: DurableFuture[T5],
+        /,
+        *,
+        timeout: Duration | None = None,
+    ) -> Awaitable[tuple[Outcome[T1], Outcome[T2], Outcome[T3], Outcome[T4], Outcome[T5]]]: ...
     @overload
     def gather(
         self, *futures: DurableFuture[T], timeout: Duration | None = None
@@ -201,6 +274,6 @@ def current_context() -> RunnerContext:
     context = current_or_none()
     if context is None:
         raise RuntimeError(
-            "there is no running action here: current_context() works in actions, not inside durable functions"
+            "there is no running action here: current_context() works in actions, not in durable functions"
         )
     return context

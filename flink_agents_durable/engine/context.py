@@ -8,14 +8,14 @@ import inspect
 import logging
 import random
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.call_options import CallOptions, Configured, Duration
 from flink_agents_durable.api.context import RunnerContext
 from flink_agents_durable.api.events import Event
-from flink_agents_durable.api.futures import CallSpec, DurableFuture, GatherFuture, Outcome
+from flink_agents_durable.api.futures import CallSpec, DurableFuture, GatherFuture
 from flink_agents_durable.api.memory import MemoryObject
 from flink_agents_durable.engine.gather import batch_timeout, check_batch
 from flink_agents_durable.engine.identity import derived_uuid
@@ -52,9 +52,7 @@ class ActionContext(RunnerContext):
             driver.check_thread("ctx.durable_execute_async")
         return DurableFuture(driver, driver.next_hash(), _spec(func, args, kwargs))
 
-    def gather(
-        self, *futures: DurableFuture[Any], timeout: Duration | None = None
-    ) -> Awaitable[list[Outcome[Any]]]:
+    def gather(self, *futures: DurableFuture[Any], timeout: Duration | None = None) -> Any:
         self._driver.check_thread("ctx.gather")
         check_batch(self._driver, futures)
         return GatherFuture(self._driver, self._driver.next_hash(), futures, batch_timeout(timeout))
