@@ -57,6 +57,7 @@ class _Code:
     NAMED = 19
     DURABLE_ID = 20
     RANGE = 21
+    ROW = 22
 
 
 def _tagged(code: int, content: object) -> msgspec.msgpack.Ext:
@@ -218,6 +219,8 @@ def _other(value: Any) -> Any:
     state = object_state(value)
     if state is not None:
         return class_and_state(cls, state)
+    if cls.__name__ == "Row" and "_values" in getattr(value, "__dict__", ()):
+        return _row(value)
     for base in _BASES:
         if isinstance(value, base):
             return _BY_TYPE[base](value)
@@ -257,6 +260,14 @@ def object_state(value: Any) -> dict[str, Any] | None:
     if isinstance(attributes, tuple):
         return {attribute.name: getattr(value, attribute.name) for attribute in attributes if attribute.eq}
     return None
+
+
+def _row(value: Any) -> Any:
+    """A row of a typed stream, known by its looks: the engine does not know PyFlink."""
+    state = vars(value)
+    kind = state.get("_row_kind")
+    names = _array(state.get("_fields") or ())
+    return _tagged(_Code.ROW, [names, _array(state["_values"]), getattr(kind, "value", None)])
 
 
 def _enum(value: enum.Enum) -> Any:

@@ -179,7 +179,7 @@ def _encode_other(key: object) -> bytes:
     if fields is not None:
         names_and_values = [part for name, value in fields for part in (name, value)]
         return _item(b"o", _class_path(cls) + _items(b"t", names_and_values))
-    if cls.__name__ == "Row" and isinstance(getattr(key, "_values", None), (list, tuple)):
+    if cls.__name__ == "Row" and "_values" in getattr(key, "__dict__", ()):
         return _row(key)
     for base in _BASES:
         if isinstance(key, base):
@@ -203,8 +203,8 @@ def _fields(key: object) -> list[tuple[str, object]] | None:
 
 def _row(key: Any) -> bytes:
     """A row of a typed stream, known by its looks: the engine does not know PyFlink."""
-    names = getattr(key, "_fields", None) or ()
-    return _item(b"r", _items(b"t", names) + _items(b"t", key._values))
+    state = vars(key)
+    return _item(b"r", _items(b"t", state.get("_fields") or ()) + _items(b"t", state["_values"]))
 
 
 def _numpy_scalar(key: Any) -> bytes:

@@ -276,6 +276,20 @@ def test_d1_an_iterator_is_not_consumed() -> None:
     assert list(numbers) == [1, 2]
 
 
+def test_d1_rows_of_typed_streams_are_digested_by_fields_values_and_kind() -> None:
+    class Row:
+        def __init__(self, *values: object, fields: tuple[str, ...] = (), kind: Colour = Colour.RED) -> None:
+            self._values = list(values)
+            self._row_kind = kind
+            if fields:
+                self._fields = list(fields)
+
+    rows = [Row(1, "a"), Row("a", 1), Row(1, "a", fields=("x", "y")), Row(1, "a", kind=Colour.BLUE), Row(Row(1))]
+    assert digest(rows[0]) == digest(Row(1, "a"))
+    assert None not in [digest(row) for row in rows]
+    assert len({digest(row) for row in rows}) == len(rows)
+
+
 def test_d3_an_argument_with_a_durable_id_is_known_by_it() -> None:
     class Model:
         def __init__(self, durable_id: str) -> None:
