@@ -18,11 +18,10 @@ from flink_agents_durable.api.errors import (
     RecordTooLargeError,
     UnreadableRecordError,
 )
-from flink_agents_durable.api.events import InputEvent
 from flink_agents_durable.engine import identity, snapshot
 from flink_agents_durable.engine.admission import claim, drop_stale, input_digest
 from flink_agents_durable.engine.commands import NOT_LIVE, Command
-from flink_agents_durable.engine.execution import Stepper, drop_numbers
+from flink_agents_durable.engine.execution import Stepper, drop_numbers, input_event
 from flink_agents_durable.engine.failures import encode_failure
 from flink_agents_durable.engine.journal import Entry, Journal
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
@@ -290,7 +289,8 @@ class Engine:
         self.stats.runs += 1
         if queued.records:
             Resumption.load_claimed(run, queued.records)
-        self.trigger(run, InputEvent(queued.value[1]), identity.event_id(0, 0, run.id), b"", run.start_time)
+        trigger = identity.event_id(0, 0, run.id)
+        self.trigger(run, input_event(queued.value[1], trigger), trigger, b"", run.start_time)
         self.advance(run)
 
     def make_run(self, ks: KeyState, queued: QueuedInput, memory: RunMemory) -> Run:

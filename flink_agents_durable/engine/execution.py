@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 from typing import TYPE_CHECKING, Any
@@ -76,7 +77,8 @@ class Stepper:
         engine = self._engine
         if execution.event_payload:
             return engine.codec.loads(execution.event_payload)
-        return InputEvent(engine.codec.loads(execution.run.payload)[1])  # type: ignore[index]
+        value: Any = engine.codec.loads(execution.run.payload)
+        return input_event(value[1], execution.trigger)
 
     def replay_next(self, run: Run) -> None:
         """Make the next recorded delivery. Keeps P9: what does not fit is a mismatch, never a hang."""
@@ -384,6 +386,13 @@ class Stepper:
             slot = batch.waiting.popleft()
             if slot.state == WAITING:
                 self.start_reserved(slot)
+
+
+def input_event(value: Any, trigger: bytes) -> InputEvent:
+    """The event of an input, with the id that it has on every attempt (L1, P2)."""
+    event = InputEvent(value)
+    event._id = functools.partial(identity.event_uuid, trigger)
+    return event
 
 
 def drop_numbers(run: Run, numbers: list[int]) -> None:

@@ -33,3 +33,8 @@ def derived_uuid(execution: int, purpose: bytes, index: int) -> uuid.UUID:
     """The index-th UUID of an execution for one purpose; purposes do not shift each other (case 29)."""
     data = _hash(16, execution.to_bytes(8, "big"), purpose, index.to_bytes(8, "big"))
     return uuid.UUID(bytes=data, version=4)
+
+
+def event_uuid(event: bytes) -> uuid.UUID:
+    """The id by which actions know the event that triggered them."""
+    return uuid.UUID(bytes=event[:16], version=4)
