@@ -152,10 +152,11 @@ class _Recorder:
     def _traceback(self, exc: BaseException) -> str:
         try:
             lines = traceback.format_exception(type(exc), exc, exc.__traceback__, limit=-_MAX_FRAMES)
-            text = "".join(line[-MAX_TRACEBACK:] for line in lines)
+            text = "".join(lines)
         except BaseException as error:
             return f"(no traceback: {type(error).__name__})"
-        return self._scrubber.clean(text[-MAX_TRACEBACK:])[-MAX_TRACEBACK:]
+        # Cleaned before it is cut, so that the cut does not leave a part of a credential.
+        return self._scrubber.clean(text[-4 * MAX_TRACEBACK :])[-MAX_TRACEBACK:]
 
     def _cause(self, exc: BaseException, depth: int) -> Failure | None:
         cause = exc.__cause__
@@ -233,8 +234,8 @@ def _rebuild(failure: Failure, codec: PayloadCodec, data: bytes | None = None) -
             children = [_rebuild(child, codec) for child in failure.children]
         exc = substitutes.build(failure, children, codec, data if data is not None else _frame(failure))
     if failure.cause is not None:
-        exc.__cause__ = _rebuild(failure.cause, codec)
-    exc.__suppress_context__ = failure.suppress_context
+        substitutes.set_member(exc, "__cause__", _rebuild(failure.cause, codec))
+    substitutes.set_member(exc, "__suppress_context__", failure.suppress_context)
     return exc
 
 

@@ -50,8 +50,14 @@ def build(
     return exc
 
 
+def set_member(exc: BaseException, name: str, value: object) -> None:
+    """Set what every exception has, past a property of the same name."""
+    vars(BaseException)[name].__set__(exc, value)
+
+
 def _fill(exc: BaseException, failure: Failure, text: str, record: bytes) -> None:
-    exc.args = tuple(plain_data.revive(failure.args)) if failure.args is not None else (text,)
+    args = tuple(plain_data.revive(failure.args)) if failure.args is not None else (text,)
+    set_member(exc, "args", args)
     plain_data.restore_attributes(exc, plain_data.revive(failure.attributes))
     state = vars(exc)
     state[_TEXT] = text

@@ -278,13 +278,14 @@ def test_d1_an_iterator_is_not_consumed() -> None:
 
 def test_d1_rows_of_typed_streams_are_digested_by_fields_values_and_kind() -> None:
     class Row:
-        def __init__(self, *values: object, fields: tuple[str, ...] = (), kind: Colour = Colour.RED) -> None:
+        def __init__(self, *values: object, fields: Any = (), kind: Colour = Colour.RED) -> None:
             self._values = list(values)
             self._row_kind = kind
             if fields:
                 self._fields = list(fields)
 
-    rows = [Row(1, "a"), Row("a", 1), Row(1, "a", fields=("x", "y")), Row(1, "a", kind=Colour.BLUE), Row(Row(1))]
+    rows = [Row(1, "a"), Row("a", 1), Row(1, "a", fields=("x", "y")), Row(1, "a", kind=Colour.BLUE)]
+    rows.append(Row(Row(1)))
     assert digest(rows[0]) == digest(Row(1, "a"))
     assert None not in [digest(row) for row in rows]
     assert len({digest(row) for row in rows}) == len(rows)
@@ -356,9 +357,9 @@ def test_d1_large_arguments_take_linear_time() -> None:
         value = [{"role": "user", "content": "x" * 50, "n": i, "tags": ("a", "b")} for i in range(messages)]
         best = float("inf")
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             digest(value)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     assert seconds(10_000) < 40 * max(seconds(1_000), 1e-4)

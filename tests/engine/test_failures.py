@@ -158,6 +158,24 @@ class VeryHostile(Exception):
         raise KeyboardInterrupt
 
 
+class HostileProperties(Exception):
+    @property
+    def args(self) -> Any:  # type: ignore[override]
+        raise SystemExit
+
+    @property
+    def __cause__(self) -> Any:  # type: ignore[override]
+        raise SystemExit
+
+    @property
+    def exceptions(self) -> Any:
+        raise SystemExit
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise SystemExit
+
+
 class NotText(Exception):
     def __str__(self) -> str:
         return 7  # type: ignore[return-value]
@@ -442,7 +460,9 @@ def test_x6_unknown_fields_of_a_later_release_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    "exc", [HostileText("x"), VeryHostile("x"), NotText("x")], ids=lambda exc: type(exc).__name__
+    "exc",
+    [HostileText("x"), VeryHostile("x"), NotText("x"), HostileProperties("x")],
+    ids=lambda exc: type(exc).__name__,
 )
 def test_x7_hostile_exceptions_are_recorded(exc: Exception) -> None:
     again = decode_failure(encode_failure(raised(exc), CODEC), CODEC)
