@@ -64,6 +64,10 @@ class Outcome(Generic[T]):
         )
 
 
+NO_KEYWORDS: dict[str, Any] = {}
+"""Shared by all calls without keyword arguments, and never changed."""
+
+
 class CallSpec:
     """What a durable call is to do: shared by the future, the driver and the engine."""
 
@@ -79,7 +83,7 @@ class CallSpec:
     ) -> None:
         self.function = function
         self.args = args
-        self.kwargs = kwargs
+        self.kwargs = kwargs or NO_KEYWORDS
         self.reconciler = reconciler
         self.options = options
         self.function_id = ""
@@ -183,13 +187,18 @@ class DurableFuture(FutureOwner[T_co]):
     __slots__ = ("batch", "spec")
 
     def __init__(self, owner: Any, hash_: int, spec: CallSpec) -> None:
-        super().__init__(owner, hash_)
+        # As in FutureOwner, without the hop: one of these is made for every call.
+        self._owner = owner
+        self._hash = hash_
+        self._outcome = None
+        self._waiters = None
+        self._iterator = None
+        self.slot = -1
         self.spec = spec
         self.batch: GatherFuture | None = None
 
     def _plan(self) -> None:
-        if self.batch is None:
-            self._owner.plan_call(self)
+        self._owner.plan_call(self)
 
     def _abandoned(self) -> None:
         self._owner.abandon_call(self)

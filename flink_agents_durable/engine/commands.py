@@ -37,3 +37,6 @@ class Driver(Protocol):
 
     def abandon(self) -> None:
         """Drop the execution without running any more of it."""
+
+    def release(self) -> None:
+        """The execution has ended by itself: let go of everything."""

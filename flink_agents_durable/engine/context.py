@@ -10,6 +10,7 @@ import random
 import uuid
 from collections.abc import Callable
 from threading import get_ident
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.call_options import CallOptions, Configured, Duration
@@ -50,12 +51,19 @@ class ActionContext(RunnerContext):
         driver = self._driver
         if driver.thread != get_ident():
             driver.check_thread("ctx.durable_execute_async")
-        return DurableFuture(driver, driver.next_hash(), _spec(func, args, kwargs))
+        driver.hashes = number = driver.hashes + 1
+        if not kwargs and type(func) is FunctionType:
+            return DurableFuture(driver, number, CallSpec(func, args, kwargs, None, None))
+        return DurableFuture(driver, number, _spec(func, args, kwargs))
 
     def gather(self, *futures: DurableFuture[Any], timeout: Duration | None = None) -> Any:
         self._driver.check_thread("ctx.gather")
         check_batch(self._driver, futures)
-        return GatherFuture(self._driver, self._driver.next_hash(), futures, batch_timeout(timeout))
+        return GatherFuture(self._driver, self._next_hash(), futures, batch_timeout(timeout))
+
+    def _next_hash(self) -> int:
+        self._driver.hashes += 1
+        return self._driver.hashes
 
     # --- events and memory ---
 

@@ -8,9 +8,10 @@ import inspect
 import traceback
 from collections.abc import Generator
 from threading import get_ident
+from types import CoroutineType
 from typing import Any
 
-from flink_agents_durable.api._current import current
+from flink_agents_durable.api._current import ContextRef, current
 from flink_agents_durable.api.errors import CallTimeoutError, DurableExecutionError, StalledActionError
 from flink_agents_durable.api.futures import CallSpec, DurableFuture, GatherFuture, Outcome
 from flink_agents_durable.engine.commands import (
@@ -51,31 +52,36 @@ class PythonDriver(TimerPort):
         self.loop: ActionLoop | None = None
         self.task: ActionTask | None = None
         self.thread = 0  # of the step that runs
-        self.abandoned = False
-        self._hashes = port.id << 16 & 0xFFFFFFFFFFFFFF
+        self.hashes = port.id << 16 & 0xFFFFFFFFFFFFFF  # of the futures it makes: the same on replay
         self._context = ActionContext(self)
+        self._reference = ContextRef(self._context)
 
     # --- the engine's side ---
 
     def start(self, event: Any) -> list[Command]:
         """Begin the action with this event."""
         context = contextvars.copy_context()
-        context.run(current.set, self._context)
-        self._enter()
-        outer, asyncio_loop = asyncio._get_running_loop(), None
+        context.run(current.set, self._reference)
+        self.thread = get_ident()
+        outer = asyncio._get_running_loop()
         try:
-            asyncio._set_running_loop(asyncio_loop)
+            asyncio._set_running_loop(None)
             result = context.run(self.action.spec.function, event, self._context)
         except Exception as error:
             return self._fail(error)
         finally:
             asyncio._set_running_loop(outer)
             self.thread = 0
-        if result is None or not (inspect.isawaitable(result) or inspect.isgenerator(result)):
-            self.commands.append((COMPLETE,))
-            return self._take()
+        coroutine: Any = result
+        if type(result) is not CoroutineType:
+            if inspect.isgenerator(result):
+                coroutine = _drive(result)
+            elif result is not None and inspect.isawaitable(result):
+                coroutine = _as_coroutine(result)
+            else:
+                self.commands.append((COMPLETE,))
+                return self._take()
         loop = self.loop = ActionLoop(self, self.port.id)
-        coroutine = _drive(result) if inspect.isgenerator(result) else _as_coroutine(result)
         self.task = loop.create_main_task(coroutine, context)
         return self._go_on()
 
@@ -114,18 +120,23 @@ class PythonDriver(TimerPort):
 
     def abandon(self) -> None:
         """Close the coroutine on the task thread; what its `finally` blocks ask for is refused (case 26)."""
-        self.abandoned = True
-        if self.loop is None:
-            return
-        self._enter()
-        try:
-            if self.task is not None:
-                close_task(self.task)
-            self.loop.abandon()
-        finally:
-            self.thread = 0
-            self.commands.clear()
-            self.targets.clear()
+        if self.loop is not None:
+            self.thread = get_ident()
+            try:
+                if self.task is not None:
+                    close_task(self.task)
+                self.loop.abandon()
+            finally:
+                self.thread = 0
+        self.release()
+
+    def release(self) -> None:
+        """The execution has ended: leave no cycle behind, so that all of it is freed at once (L6)."""
+        self._reference.context = None
+        self.loop = self.task = None
+        self.commands = []
+        self.targets = {}
+        self.failures = {}
 
     @property
     def version(self) -> int:
@@ -135,16 +146,13 @@ class PythonDriver(TimerPort):
 
     # --- a step ---
 
-    def _enter(self) -> None:
-        self.thread = get_ident()
-
     def _take(self) -> list[Command]:
         commands, self.commands = self.commands, []
         return commands
 
     def _go_on(self) -> list[Command]:
-        loop, task = self.loop, self.task
-        assert loop is not None and task is not None
+        loop: Any = self.loop
+        task: Any = self.task
         self.thread = get_ident()
         try:
             loop.run_ready()
@@ -158,7 +166,8 @@ class PythonDriver(TimerPort):
             return self._ended(loop, task)
         if not self.targets:
             return self._fail(StalledActionError(_stalled(self.action.name, task, loop)))
-        return self._take()
+        commands, self.commands = self.commands, []
+        return commands
 
     def _ended(self, loop: ActionLoop, task: ActionTask) -> list[Command]:
         """The action's own coroutine has ended; tasks that it left behind are awaited (case 27)."""
@@ -202,14 +211,10 @@ class PythonDriver(TimerPort):
                 " durable function, from another thread, or after the action has ended"
             )
 
-    def next_hash(self) -> int:
-        """Hash of the next future made by this execution."""
-        self._hashes += 1
-        return self._hashes
-
     def new_waiter(self) -> asyncio.Future[None]:
         """A future that one `await` waits on."""
-        self.check_thread("a durable future")
+        if self.thread != get_ident():
+            self.check_thread("a durable future")
         if self.loop is None:
             raise DurableExecutionError(
                 f"action {self.action.name!r} is a plain function and cannot await: make it `async def`"
@@ -225,19 +230,19 @@ class PythonDriver(TimerPort):
 
     def describe(self, spec: CallSpec) -> None:
         """Take the identity of a call before it runs (D2)."""
-        spec.function_id, spec.arguments = identify(spec.function, spec.args, spec.kwargs)
         options = spec.options
-        if options is not None and options.durable_id is not None:
-            spec.function_id = options.durable_id
-        context = contextvars.copy_context()
-        context.run(current.set, None)  # a call must not pin the engine (K11)
-        spec.context = context
+        durable_id = None if options is None else options.durable_id
+        spec.function_id, spec.arguments = identify(spec.function, spec.args, spec.kwargs, durable_id)
+        spec.context = contextvars.copy_context()
 
     def plan_call(self, future: DurableFuture[Any]) -> None:
         """First await of a call (F2)."""
-        self.describe(future.spec)
-        future.slot = self.reserve(future)
-        self.commands.append((CALL, future.slot, future.spec))
+        spec = future.spec
+        self.describe(spec)
+        slot = future.slot = self.next_slot
+        self.next_slot = slot + 1
+        self.targets[slot] = future
+        self.commands.append((CALL, slot, spec))
 
     def plan_batch(self, gather: GatherFuture) -> None:
         """First await of a batch: slots in argument order, then the one of its end (F4)."""

@@ -275,7 +275,9 @@ class Stepper:
             self.forget_call(slot)
             self._remove(execution, slot)
         drop_numbers(run, execution.numbers)
-        execution.driver = None
+        driver, execution.driver = execution.driver, None
+        if driver is not None:
+            driver.release()
         execution.recorded = None
 
     def _fail(self, execution: Execution, error: BaseException, slots: list[int]) -> None:
