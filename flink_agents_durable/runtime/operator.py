@@ -63,11 +63,35 @@ class TaskFailedError(RuntimeError):
     """Carries a formatted traceback: of a Python error only the first argument reaches Java."""
 
 
-def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator:
-    """Called by Java when it opens the operator; then come the restored state and `start`."""
-    with _formatted():
-        plan = AgentPlan.load(bytes(settings["plan"]))
-        return AgentOperator(HostLink(host), TaskSettings.of(settings), plan)
+def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator | FailedOperator:
+    """Called by Java when it opens the operator; then come the restored state and `start`.
+
+    Never raises, as no method with several arguments may: pemja 0.5.7 crashes the JVM on that. A method with
+    fewer arguments that Java calls next raises in its place.
+    """
+    try:
+        with _formatted():
+            plan = AgentPlan.load(bytes(settings["plan"]))
+            return AgentOperator(HostLink(host), TaskSettings.of(settings), plan)
+    except TaskFailedError as failure:
+        return FailedOperator(failure)
+
+
+class FailedOperator:
+    """What could not be opened: says why when it is started."""
+
+    def __init__(self, failure: TaskFailedError) -> None:
+        self._failure = failure
+
+    def restore_group(self, group: int, blob: bytes) -> None: ...
+
+    def restore_key(self, key: bytes, group: int, flat: Sequence[Any]) -> None: ...
+
+    def start(self) -> Result:
+        raise self._failure
+
+    def close(self) -> bool:
+        return True
 
 
 @contextmanager
@@ -85,7 +109,11 @@ def _formatted() -> Iterator[None]:
 
 
 class AgentOperator:
-    """One subtask. All methods are called on the task thread, never one inside another (K2)."""
+    """One subtask. All methods are called on the task thread, never one inside another (K2).
+
+    Those with several arguments never raise (see `open_operator`): they keep the failure, and `start` or
+    `drain` raise it.
+    """
 
     def __init__(self, link: HostLink, task: TaskSettings, plan: AgentPlan) -> None:
         self._link = link
@@ -120,13 +148,17 @@ class AgentOperator:
         self._stopped_by: int | None = None
         self._held: list[Callable[[], None]] = []
         self._finished = False
+        self._failure: TaskFailedError | None = None
         register_plan_classes(plan.plan_id, plan.classes)
 
     # ---- restore
 
     def restore_group(self, group: int, blob: bytes) -> None:
-        with _formatted():
-            self._blobs[group] = read_blob(group, bytes(blob))
+        try:
+            with _formatted():
+                self._blobs[group] = read_blob(group, bytes(blob))
+        except TaskFailedError as failure:
+            self._failure = failure
 
     def restore_key(self, key: bytes, group: int, flat: Sequence[Any]) -> None:
         """The keyed state of a key that has work; kept until `start` knows whose log it is."""
@@ -135,6 +167,7 @@ class AgentOperator:
     def start(self) -> Result:
         """Open the log, read its tail, merge, and restart what was unfinished (L1)."""
         with _formatted():
+            self._raise_kept()
             warn_about_setup(self._task)
             store = self._store.store
             self._log = log = choose_log(
@@ -175,7 +208,13 @@ class AgentOperator:
     # ---- input
 
     def process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> Result:
-        return self._enter(partial(self._process, bytes(key), group, bytes(payload), timestamp))
+        try:
+            return self._enter(partial(self._process, bytes(key), group, bytes(payload), timestamp))
+        except TaskFailedError as failure:
+            self._failure = failure
+            in_flight, live = self._counts
+            # Brings a `drain`, which raises it; this input stays live, so that no watermark passes it.
+            return in_flight, max(1, live), MORE_WORK
 
     def watermark(self, timestamp: int) -> Result:
         return self._enter(partial(self._gate.watermark, timestamp))
@@ -192,9 +231,14 @@ class AgentOperator:
             self._held.append(act)
             return None
         with _formatted():
+            self._raise_kept()
             self._run_held()
             act()
             return self._result()
+
+    def _raise_kept(self) -> None:
+        if self._failure is not None:
+            raise self._failure
 
     def _run_held(self) -> None:
         while self._held:
@@ -202,7 +246,7 @@ class AgentOperator:
 
     def end_input(self) -> Result:
         """Java yields until nothing is live; `drain` goes on meanwhile."""
-        return self._result()
+        return self._enter(lambda: None)
 
     def finish(self) -> None:
         """Nothing may be emitted any more (K7)."""
@@ -218,6 +262,7 @@ class AgentOperator:
             return None
         with _formatted():
             engine = self._engine
+            self._raise_kept()
             self._run_held()
             deadline = time.monotonic() + DRAIN_SECONDS
             left = DRAIN_COMPLETIONS
@@ -286,9 +331,21 @@ class AgentOperator:
 
     # ---- checkpoints
 
-    def snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]]:
-        """Blobs of the key groups, and updates of the dirty keys. Neither emits nor steps (K6)."""
+    def snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]] | str:
+        """Blobs of the key groups, and updates of the dirty keys. Neither emits nor steps (K6).
+
+        A text instead is a failure, with which neither this snapshot nor this attempt can go on.
+        """
+        try:
+            return self._snapshot(checkpoint_id, kind)
+        except TaskFailedError as failure:
+            self._failure = failure
+            _log.error("snapshot %d of agent %s failed: %s", checkpoint_id, self._task.uid, failure)
+            return str(failure)
+
+    def _snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]]:
         with _formatted():
+            self._raise_kept()
             engine, log = self._running(), self._log
             assert log is not None
             assert not self._held, "inputs that wait for the end of a stop are in no snapshot"

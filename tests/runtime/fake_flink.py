@@ -142,7 +142,7 @@ class FakeFlink:
             "local": True,
             "unaligned": True,
         }
-        self.rt: AgentOperator = operator_module.open_operator(self.host, settings)
+        self.rt: AgentOperator = operator_module.open_operator(self.host, settings)  # type: ignore[assignment]
         if snapshot is not None:
             self._restore(snapshot)
         try:

@@ -393,13 +393,41 @@ def test_an_uncaught_failure_reaches_java_as_a_formatted_traceback(
     assert "Traceback" in text
 
 
+def test_a_method_with_several_arguments_never_raises(open_flink: Open) -> None:
+    """pemja 0.5.7 crashes the JVM when one does."""
+
+    def act(event: Any, ctx: Any) -> None:
+        raise ValueError("no luck")
+
+    flink = open_flink(plan_of(agent_of(act)))
+    result = flink.rt.process(b"key", 1, pickle.dumps(("key", 1)), None)
+    assert result == (0, 1, MORE_WORK), "the input is live, so that no watermark passes it"
+    assert "no luck" in flink.rt.snapshot(1, CHECKPOINT)
+    with pytest.raises(TaskFailedError, match="no luck"):
+        flink.rt.drain()
+
+
+def test_a_plan_or_state_that_cannot_be_read_fails_the_start(open_flink: Open) -> None:
+    broken = operator_module.open_operator(FakeHost(), {"plan": b"not a pickle"})
+    broken.restore_group(1, b"")
+    broken.restore_key(b"key", 1, [])
+    with pytest.raises(TaskFailedError, match="Traceback"):
+        broken.start()
+    assert broken.close()
+    flink = open_flink(plan_of(agent_of(call_echo)))
+    flink.rt.restore_group(3, b"not a blob")
+    with pytest.raises(TaskFailedError, match="key group 3"):
+        flink.rt.start()
+
+
 def test_a_long_traceback_is_cut_in_the_middle(open_flink: Open) -> None:
     def act(event: Any, ctx: Any) -> None:
         raise ValueError("x" * 200_000)
 
     flink = open_flink(plan_of(agent_of(act)))
+    flink.process("a", 1)
     with pytest.raises(TaskFailedError, match="characters left out") as caught:
-        flink.process("a", 1)
+        flink.mail()
     assert len(caught.value.args[0]) < operator_module.MAX_TRACEBACK_CHARS + 100
 
 
@@ -410,11 +438,14 @@ def test_case_12_k5_an_interrupt_of_a_synchronous_call_ends_the_attempt(
     first = open_flink(plan)
     snapshot = first.snapshot()
     first.host.interrupted.set()
+    first.process("a", 1)
+    assert first.host.woken.is_set(), "a drain is asked for, which raises"
     with pytest.raises(TaskFailedError, match="InterruptedException"):
-        first.process("a", 1)
+        first.mail()
     WORLD.release.set()
-    with pytest.raises(TaskFailedError):
-        first.process("b", 2)
+    first.process("b", 2)
+    with pytest.raises(TaskFailedError, match="InterruptedException"):
+        first.watermark(1)
     second = open_flink(plan, snapshot)
     second.process("a", 1)
     second.run_until_idle()
