@@ -236,6 +236,8 @@ class Engine:
         journal.hand_over()
         if self.cancels:
             cancels, self.cancels = self.cancels, []
+            # What was cancelled in the step that starts it must not start after its cancel.
+            self.starts = [call for call in self.starts if call.id not in cancels]
             self.ports.cancel_calls(cancels)
         if self.starts:
             starts, self.starts = self.starts, []
@@ -443,12 +445,12 @@ class Engine:
         batch = end.batch
         assert batch is not None
         expired = []
+        batch.waiting.clear()  # before calls are cancelled: that makes room for the next ones
         for slot in batch.slots:
             if slot.state not in (RECORDED, GONE) and slot.index in slot.execution.slots:
                 self._stepper.forget_call(slot)
                 slot.state = GONE
                 expired.append(slot.index)
-        batch.waiting.clear()
         end.state = RECORDED
         entry = self.journal.write(end.execution.run, BATCH_END, self.now, end, slots=expired)
         entry.slots = expired
