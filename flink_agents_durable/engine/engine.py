@@ -237,7 +237,8 @@ class Engine:
         if self.cancels:
             cancels, self.cancels = self.cancels, []
             # What was cancelled in the step that starts it must not start after its cancel.
-            self.starts = [call for call in self.starts if call.id not in cancels]
+            cancelled = set(cancels)
+            self.starts = [call for call in self.starts if call.id not in cancelled]
             self.ports.cancel_calls(cancels)
         if self.starts:
             starts, self.starts = self.starts, []
