@@ -374,8 +374,11 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     public void snapshotState(StateSnapshotContext context) throws Exception {
         Preconditions.checkState(!emitting, "A snapshot while outputs are being emitted");
         super.snapshotState(context);
-        Object[] result =
-                PythonValues.array(python("snapshot", context.getCheckpointId(), snapshotKind));
+        Object answer = python("snapshot", context.getCheckpointId(), snapshotKind);
+        if (answer instanceof String) {
+            throw new IllegalStateException((String) answer); // the text of a Python failure
+        }
+        Object[] result = PythonValues.array(answer);
         state.update(PythonValues.array(result[1]));
         KeyGroupBlobs.write(
                 context.getRawKeyedOperatorStateOutput(),

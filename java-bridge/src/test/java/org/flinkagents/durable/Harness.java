@@ -17,13 +17,14 @@ final class Harness extends KeyedOneInputStreamOperatorTestHarness<String, Row, 
     static final int MAX_PARALLELISM = 8;
 
     Harness(FakePython python) throws Exception {
-        this(python, 1_000, 1, 0);
+        this(python.factory(), 1_000, 1, 0);
     }
 
-    Harness(FakePython python, long maxInFlight, int subtasks, int subtask) throws Exception {
+    Harness(PythonRuntimeFactory runtimes, long maxInFlight, int subtasks, int subtask)
+            throws Exception {
         super(
                 new DurableAgentOperatorFactory(
-                        new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000), python.factory()),
+                        new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000), runtimes),
                 new EncodedKeySelector(),
                 Types.STRING,
                 MAX_PARALLELISM,

@@ -70,7 +70,7 @@ class MiniClusterTest {
         Control.reset(true);
         StreamExecutionEnvironment env = environment(1, "hashmap");
         env.getCheckpointConfig().setCheckpointTimeout(CHECKPOINT_TIMEOUT.toMillis());
-        DataStream<byte[]> out = agents(numbers(env, 1_000_000, 0), 5);
+        DataStream<byte[]> out = agents(numbers(env, Long.MAX_VALUE, 0), 5);
         try (CloseableIterator<byte[]> outputs = out.collectAsync()) {
             JobClient job = env.executeAsync();
             await(() -> Control.PENDING.get() >= 5);
@@ -208,9 +208,11 @@ class MiniClusterTest {
                         Types.LONG);
         return env.fromSource(source, WatermarkStrategy.noWatermarks(), "numbers")
                 .uid("numbers")
+                .setParallelism(1)
                 .map(number -> Row.of(bytes("key" + number % 17), bytes("" + number)))
                 .returns(ROWS)
-                .uid("rows");
+                .uid("rows")
+                .setParallelism(1);
     }
 
     private static DataStream<byte[]> agents(DataStream<Row> input, long maxInFlight) {

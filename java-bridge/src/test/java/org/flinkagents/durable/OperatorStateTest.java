@@ -185,7 +185,7 @@ class OperatorStateTest {
         List<OperatorSubtaskState> parts = new ArrayList<>();
         for (int subtask = 0; subtask < 2; subtask++) {
             FakePython python = new FakePython();
-            Harness harness = new Harness(python, 10, 2, subtask);
+            Harness harness = new Harness(python.factory(), 10, 2, subtask);
             open(harness, rocksDb);
             List<Object> updates = new ArrayList<>();
             int first = (int) python.settings.get("first_group");
@@ -211,7 +211,7 @@ class OperatorStateTest {
         List<String> keys = new ArrayList<>();
         for (int subtask = 0; subtask < 3; subtask++) {
             FakePython python = new FakePython();
-            Harness harness = new Harness(python, 10, 3, subtask);
+            Harness harness = new Harness(python.factory(), 10, 3, subtask);
             if (rocksDb) {
                 harness.setStateBackend(new EmbeddedRocksDBStateBackend());
             }
@@ -256,6 +256,21 @@ class OperatorStateTest {
         python.answer("snapshot", new Object[] {List.of(new byte[0]), List.of()});
         try (Harness harness = open(python, false)) {
             assertThrows(Exception.class, () -> harness.snapshot(1, CheckpointType.CHECKPOINT));
+        }
+    }
+
+    @Test
+    void aFailureOfPythonInASnapshotIsSaid() throws Exception {
+        FakePython python = new FakePython();
+        python.answer("snapshot", "Traceback: the store is gone");
+        try (Harness harness = open(python, false)) {
+            Throwable failure =
+                    assertThrows(
+                            Exception.class, () -> harness.snapshot(1, CheckpointType.CHECKPOINT));
+            while (failure.getCause() != null) {
+                failure = failure.getCause();
+            }
+            assertEquals("Traceback: the store is gone", failure.getMessage());
         }
     }
 
