@@ -19,6 +19,7 @@ from flink_agents_durable.runtime.built_in_metrics import BuiltInMetrics
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.host import Host, HostLink, entries, flattened
+from flink_agents_durable.runtime.lasting_method import LastingMethod
 from flink_agents_durable.runtime.log_positions import (
     FORMAT,
     GroupBlob,
@@ -111,8 +112,8 @@ def _formatted() -> Iterator[None]:
 class AgentOperator:
     """One subtask. All methods are called on the task thread, never one inside another (K2).
 
-    Those with several arguments never raise (see `open_operator`): they keep the failure, and `start` or
-    `drain` raise it.
+    Those with several arguments (`restore_group`, `restore_key`, `process`, `snapshot`) never raise, see
+    `open_operator`: they keep the failure, and `start` or `drain` raise it.
     """
 
     def __init__(self, link: HostLink, task: TaskSettings, plan: AgentPlan) -> None:
@@ -149,18 +150,22 @@ class AgentOperator:
         self._held: list[Callable[[], None]] = []
         self._finished = False
         self._failure: TaskFailedError | None = None
+        self.restore_group = LastingMethod(self._restore_group)
+        self.restore_key = LastingMethod(self._restore_key)
+        self.process = LastingMethod(self._process)
+        self.snapshot = LastingMethod(self._snapshot)
         register_plan_classes(plan.plan_id, plan.classes)
 
     # ---- restore
 
-    def restore_group(self, group: int, blob: bytes) -> None:
+    def _restore_group(self, group: int, blob: bytes) -> None:
         try:
             with _formatted():
                 self._blobs[group] = read_blob(group, bytes(blob))
         except TaskFailedError as failure:
             self._failure = failure
 
-    def restore_key(self, key: bytes, group: int, flat: Sequence[Any]) -> None:
+    def _restore_key(self, key: bytes, group: int, flat: Sequence[Any]) -> None:
         """The keyed state of a key that has work; kept until `start` knows whose log it is."""
         self._restored_keys.append((bytes(key), group, flat))
 
@@ -207,9 +212,9 @@ class AgentOperator:
 
     # ---- input
 
-    def process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> Result:
+    def _process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> Result:
         try:
-            return self._enter(partial(self._process, bytes(key), group, bytes(payload), timestamp))
+            return self._enter(partial(self._admit, bytes(key), group, bytes(payload), timestamp))
         except TaskFailedError as failure:
             self._failure = failure
             in_flight, live = self._counts
@@ -222,7 +227,7 @@ class AgentOperator:
     def watermark_status(self, active: bool) -> Result:
         return self._enter(partial(self._gate.status, active))
 
-    def _process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> None:
+    def _admit(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> None:
         self._running().process(key, group, payload, timestamp, self._gate.admit(), wall_clock())
 
     def _enter(self, act: Callable[[], None]) -> Result:
@@ -331,19 +336,19 @@ class AgentOperator:
 
     # ---- checkpoints
 
-    def snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]] | str:
+    def _snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]] | str:
         """Blobs of the key groups, and updates of the dirty keys. Neither emits nor steps (K6).
 
         A text instead is a failure, with which neither this snapshot nor this attempt can go on.
         """
         try:
-            return self._snapshot(checkpoint_id, kind)
+            return self._write_snapshot(checkpoint_id, kind)
         except TaskFailedError as failure:
             self._failure = failure
             _log.error("snapshot %d of agent %s failed: %s", checkpoint_id, self._task.uid, failure)
             return str(failure)
 
-    def _snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]]:
+    def _write_snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]]:
         with _formatted():
             self._raise_kept()
             engine, log = self._running(), self._log
@@ -397,6 +402,8 @@ class AgentOperator:
         _quietly(self._resources.close, self._executor.loop, left() / 2)
         executor_closed = self._executor.close(left())
         self._link.release()  # K11
+        for method in (self.restore_group, self.restore_key, self.process, self.snapshot):
+            method.release()
         self._engine = None
         self._held.clear()
         unregister_plan_classes(self._plan.plan_id)

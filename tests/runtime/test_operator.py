@@ -96,6 +96,7 @@ def open_flink() -> Iterator[Callable[..., FakeFlink]]:
         opened.append(FakeFlink(*args, **kwargs))
         return opened[-1]
 
+    make.opened = opened  # type: ignore[attr-defined]
     yield make
     WORLD.release.set()
     for flink in opened:
@@ -574,6 +575,22 @@ def test_close_after_a_start_that_failed(tmp_path: Any) -> None:
     with pytest.raises(TaskFailedError, match="StoreUnavailableError"):
         FakeFlink(plan)
     eventually(lambda: threading.active_count() <= before)
+
+
+def test_k11_references_that_pemja_keeps_to_methods_keep_no_operator_alive(open_flink: Open) -> None:
+    """It never lets go of what it got for a name, so that this must be one object, empty after close."""
+    flink = open_flink(plan_of(agent_of(call_echo)))
+    kept = [getattr(flink.rt, name) for name in ("restore_group", "restore_key", "process", "snapshot")]
+    assert all(getattr(flink.rt, name) in kept for name in ("restore_group", "process", "snapshot"))
+    assert flink.close()
+    gone = weakref.ref(flink.rt)
+    flink.__dict__.pop("rt")
+    open_flink.opened.clear()  # type: ignore[attr-defined]
+    del flink
+    gc.collect()
+    assert gone() is None
+    with pytest.raises(RuntimeError, match="closed"):
+        kept[2](b"key", 1, b"", None)
 
 
 # ---- timers and metrics
