@@ -3,8 +3,6 @@ package org.flinkagents.durable;
 import java.util.Map;
 import org.apache.flink.python.env.embedded.EmbeddedPythonEnvironment;
 import org.apache.flink.python.env.embedded.EmbeddedPythonEnvironmentManager;
-import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
-import org.apache.flink.streaming.runtime.tasks.StreamTask;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pemja.core.PythonInterpreter;
@@ -16,50 +14,44 @@ final class PemjaRuntime implements PythonRuntime {
     private static final Logger LOG = LoggerFactory.getLogger(PemjaRuntime.class);
 
     private final EmbeddedPythonEnvironmentManager environments;
-    private final PythonInterpreter interpreter;
-    private final PyObject operator;
+    private PythonInterpreter interpreter;
+    private boolean inWorkingDirectory;
+    private PyObject operator;
 
-    private PemjaRuntime(
-            EmbeddedPythonEnvironmentManager environments,
-            PythonInterpreter interpreter,
-            PyObject operator) {
+    private PemjaRuntime(EmbeddedPythonEnvironmentManager environments) {
         this.environments = environments;
-        this.interpreter = interpreter;
-        this.operator = operator;
     }
 
     static PythonRuntimeFactory factory(String module) {
-        return (task, context, host, settings) -> open(module, task, context, host, settings);
+        return (task, context, host, settings) -> {
+            PemjaRuntime runtime =
+                    new PemjaRuntime(PythonDependencies.manager(task.getEnvironment(), context));
+            try {
+                runtime.open(module, host, settings);
+                return runtime;
+            } catch (Throwable e) {
+                // The interpreter stays open: threads may be inside.
+                runtime.release();
+                throw e;
+            }
+        };
     }
 
-    private static PemjaRuntime open(
-            String module,
-            StreamTask<?, ?> task,
-            StreamingRuntimeContext context,
-            AgentHost host,
-            Map<String, Object> settings)
+    private void open(String module, AgentHost host, Map<String, Object> settings)
             throws Exception {
-        EmbeddedPythonEnvironmentManager environments =
-                PythonDependencies.manager(task.getEnvironment(), context);
-        try {
-            environments.open();
-            EmbeddedPythonEnvironment environment =
-                    (EmbeddedPythonEnvironment) environments.createEnvironment();
-            PythonInterpreterConfig config = environment.getConfig();
-            PythonSite site = PythonSite.of(config.getPythonExec());
-            PythonInterpreter interpreter = new PythonInterpreter(withPackages(config, site));
-            // After a failure from here on it is not closed: threads may be inside.
-            interpreter.exec(site.activation());
-            interpreter.exec("import importlib");
-            // invoke() takes what is before the first dot for the module, so it finds no
-            // submodules.
-            PyObject imported = (PyObject) interpreter.invoke("importlib.import_module", module);
-            PyObject operator = (PyObject) imported.invokeMethod("open_operator", host, settings);
-            return new PemjaRuntime(environments, interpreter, operator);
-        } catch (Throwable e) {
-            environments.close();
-            throw e;
+        environments.open();
+        EmbeddedPythonEnvironment environment =
+                (EmbeddedPythonEnvironment) environments.createEnvironment();
+        PythonInterpreterConfig config = environment.getConfig();
+        PythonSite site = PythonSite.of(config.getPythonExec());
+        interpreter = new PythonInterpreter(withPackages(config, site));
+        interpreter.exec(site.activation());
+        if (WorkingDirectory.isNeeded(environment.getEnv())) {
+            WorkingDirectory.enter(interpreter, environment.getEnv());
+            inWorkingDirectory = true;
         }
+        interpreter.exec("import " + module);
+        operator = (PyObject) interpreter.invoke(module + ".open_operator", host, settings);
     }
 
     private static PythonInterpreterConfig withPackages(
@@ -83,14 +75,26 @@ final class PemjaRuntime implements PythonRuntime {
 
     @Override
     public void close() throws Exception {
+        boolean empty = false;
         try {
-            if (Boolean.TRUE.equals(call("close"))) {
-                operator.close();
-                interpreter.close();
-            } else {
-                LOG.warn(
-                        "Calls of durable agents did not end in time; their threads are abandoned"
-                                + " and their interpreter stays open");
+            empty = Boolean.TRUE.equals(call("close"));
+        } finally {
+            release();
+        }
+        if (empty) {
+            operator.close();
+            interpreter.close();
+        } else {
+            LOG.warn(
+                    "Calls of durable agents did not end in time; their threads are abandoned and"
+                            + " their interpreter stays open");
+        }
+    }
+
+    private void release() throws Exception {
+        try {
+            if (inWorkingDirectory) {
+                WorkingDirectory.leave(interpreter);
             }
         } finally {
             environments.close();

@@ -63,7 +63,7 @@ final class PythonSite {
                 ACTIVATE);
     }
 
-    private static String literal(String text) {
+    static String literal(String text) {
         return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'";
     }
 
