@@ -36,7 +36,10 @@ class LocalModel:
     def __enter__(self) -> LocalModel:
         python = install()
         command = [str(python), str(Path(__file__).with_name("local_model_server.py")), str(FOLDER)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        with (FOLDER / "server.log").open("w") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.startswith("listening "):

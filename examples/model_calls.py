@@ -45,6 +45,11 @@ class CallLog:
         self.calls: list[Call] = []
         self.failovers: list[Failover] = []
 
+    def notify(self) -> None:
+        """Something that a call waits for has changed."""
+        with self.changed:
+            self.changed.notify_all()
+
     def begin(self, review: str, state: str) -> Call:
         """A request has come."""
         with self.changed:
@@ -102,8 +107,8 @@ class CallLog:
     def replayed(self, review: str) -> int:
         """Answers that a run took from the journal: given before a failover, and needed again after it.
 
-        A run whose answer was not committed before the failover starts again from its beginning, so it needs all
-        of its model's answers; what it did not ask for again, it had.
+        A run whose answer was not committed before the failover starts again from its beginning, so it needs
+        all of its model's answers; what it did not ask for again, it had.
         """
         mine = [call for call in self.calls if call.review == review]
         replayed = 0

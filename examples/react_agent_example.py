@@ -31,7 +31,8 @@ from pyflink.common import Configuration, Types, WatermarkStrategy
 from pyflink.common.serialization import Encoder
 from pyflink.datastream import MapFunction, StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSink, FileSource, RollingPolicy, StreamFormat
-from scripted_model_server import ModelServer, relay_to, scripted_answer
+from relay import Relay
+from scripted_model_server import ModelServer
 
 from flink_agents_durable import (
     AgentOptions,
@@ -133,7 +134,7 @@ def build(options: argparse.Namespace, server: ModelServer, reviews: list[dict[s
     config = Configuration()
     for key, value in {
         "restart-strategy.type": "fixed-delay",
-        "restart-strategy.fixed-delay.attempts": str(2 * options.failover + 3),
+        "restart-strategy.fixed-delay.attempts": str(options.failover + 10),
         "restart-strategy.fixed-delay.delay": "200 ms",
         "python.execution-mode": "thread",
     }.items():
@@ -143,6 +144,8 @@ def build(options: argparse.Namespace, server: ModelServer, reviews: list[dict[s
     env.enable_checkpointing(500)
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     agents.get_config().set(AgentOptions.STORE_TYPE, options.store)
+    if options.max_concurrency:
+        agents.get_config().set(AgentOptions.CALL_MAX_CONCURRENCY, options.max_concurrency)
     if options.store == "sqlite":
         agents.get_config().set(AgentOptions.STORE_SQLITE_PATH, str(work / "store"))
 
@@ -284,16 +287,16 @@ def model_server(options: argparse.Namespace) -> Iterator[ModelServer]:
         print(
             "model: SCRIPTED. No language model takes part: answers are computed from words of the reviews."
         )
-        with ModelServer(scripted_answer, delay=options.delay) as server:
+        with ModelServer(delay=options.delay) as server:
             yield server
     elif options.model == "local":
         with LocalModel() as local:
             print(f"model: {local.description}")
-            with ModelServer(relay_to(local.base_url)) as server:
+            with ModelServer(relay=Relay(local.base_url)) as server:
                 yield server
     else:
         print(f"model: {options.model_name} at {options.model}")
-        with ModelServer(relay_to(options.model)) as server:
+        with ModelServer(relay=Relay(options.model)) as server:
             yield server
 
 
@@ -319,7 +322,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     if not (scripted or local or "://" in options.model):
         parser.error(f"--model is scripted, local or an address, not {options.model!r}")
     options.model_name = options.model_name or ("scripted" if scripted else "local" if local else "default")
-    options.model_timeout = options.model_timeout or (3.0 if scripted else 60.0)
+    options.model_timeout = options.model_timeout or (3.0 if scripted else 45.0)
+    options.max_concurrency = 1 if local else None  # of each of two subtasks: more would wait in the server
     options.pace = 0.25 if scripted else 1.0
     # Scripted answers to these reviews lead to conversations of two calls; the first must be replayed.
     options.ongoing = scripted and options.reviews == REVIEWS

@@ -1,6 +1,6 @@
 """A local model server for the example: it speaks the OpenAI protocol, counts, and fails on purpose.
 
-The answers are scripted: computed from the words of the review, after a delay. With `relay_to` it hands the
+The answers are scripted: computed from the words of the review, after a delay. With `relay` it hands the
 requests on to a real server instead, and counts just the same.
 
     python examples/scripted_model_server.py --port 8000
@@ -12,19 +12,17 @@ import argparse
 import contextlib
 import hashlib
 import json
-import os
 import re
 import select
 import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from model_calls import ANSWERED, CUT_OFF, FAILED, Call, CallLog
+from relay import Relay, RelayedRequest, UpstreamError
 
 Request = dict[str, Any]
 Completion = dict[str, Any]
@@ -114,24 +112,6 @@ def state_of(request: Request) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def relay_to(upstream: str, timeout: float = 600) -> Callable[[Request], Completion]:
-    """Answers from a real server; its key is the one that the openai package would take."""
-    key = os.environ.get("OPENAI_API_KEY")
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-
-    def answer(request: Request) -> Completion:
-        handed_on = urllib.request.Request(
-            f"{upstream.rstrip('/')}/chat/completions",
-            json.dumps(request).encode(),
-            headers,
-        )
-        with urllib.request.urlopen(handed_on, timeout=timeout) as response:
-            result: Completion = json.load(response)
-            return result
-
-    return answer
-
-
 class ModelServer:
     """The server in threads of its own. `answer` makes the answers, `log` counts the requests.
 
@@ -151,12 +131,14 @@ class ModelServer:
         self,
         answer: Callable[[Request], Completion] = scripted_answer,
         *,
+        relay: Relay | None = None,
         delay: float = 0.0,
         fail_first: int = 0,
         port: int = 0,
     ) -> None:
         self.log = CallLog()
         self.answer = answer
+        self.relay = relay
         self.delay = delay
         self.fail_first = fail_first
         self.finished: Callable[[], frozenset[str]] = frozenset
@@ -186,7 +168,7 @@ class ModelServer:
     def before_failover(self, ongoing: bool = False, wait: float = 30.0) -> int:
         """Stop answering, and return the number of model calls that are in flight after a quiet time.
 
-        With `ongoing` it waits for a conversation that has an answer already and waits for the next one.
+        With `ongoing` one of them belongs to a conversation that has an answer already, else any has.
         """
         with self.log.changed:
             self.log.changed.wait_for(lambda: not self._holding and self._is_busy(ongoing), wait)
@@ -197,7 +179,10 @@ class ModelServer:
         return calls
 
     def _is_busy(self, ongoing: bool) -> bool:
-        return any(not ongoing or self.log.answered_calls(call.review) for call in self.log.in_flight())
+        calls = self.log.in_flight()
+        if ongoing:
+            return any(self.log.answered_calls(call.review) for call in calls)
+        return bool(calls) and self.log.count(ANSWERED) > 0
 
     def slow_next(self, timeout: float, ongoing: bool = False) -> None:
         """Leave the next new question unanswered; its call is given up by the job after `timeout` seconds.
@@ -260,28 +245,41 @@ class ModelServer:
         if failing:
             self.log.end(call, FAILED)
             return 500, {"error": {"message": "failed on purpose", "type": "server_error"}}
-        try:
-            reply = None if call.doomed else (200, self.answer(request))
-        except urllib.error.HTTPError as error:
-            self.log.end(call, FAILED)
-            return error.code, json.loads(error.read() or b"{}")
-        self._pause(call, client)
+        reply = self._relayed(call, request, client) if self.relay else self._made(call, request, client)
         with self.log.changed:
             if call.doomed or reply is None:
                 self.log.end(call, CUT_OFF)
                 return None
-            self.log.end(call, ANSWERED)
+            self.log.end(call, ANSWERED if reply[0] == 200 else FAILED)
         return reply
 
-    def _pause(self, call: Call, client: socket.socket) -> None:
-        """Wait as long as the answer takes; a doomed call until the client has gone."""
+    def _made(self, call: Call, request: Request, client: socket.socket) -> tuple[int, Completion] | None:
         ready = call.started + self.delay
+        self._wait(call, client, lambda: time.monotonic() >= ready)
+        try:
+            return None if call.doomed else (200, self.answer(request))
+        except UpstreamError as error:
+            return error.status, error.body
+
+    def _relayed(self, call: Call, request: Request, client: socket.socket) -> tuple[int, Completion] | None:
+        if call.doomed:
+            self._wait(call, client, lambda: True)
+            return None
+        assert self.relay is not None
+        relayed = RelayedRequest(self.relay, request, self.log.notify)
+        self._wait(call, client, relayed.done.is_set)
+        if call.doomed:
+            relayed.cancel()
+            return None
+        return (relayed.error.status, relayed.error.body) if relayed.error else (200, relayed.answer or {})
+
+    def _wait(self, call: Call, client: socket.socket, is_ready: Callable[[], bool]) -> None:
+        """Wait as long as the answer takes; a doomed call until the client has gone."""
         while not _has_gone(client):
-            left = ready - time.monotonic()
-            if left <= 0 and not call.doomed:
+            if not call.doomed and is_ready():
                 return
             with self.log.changed:
-                self.log.changed.wait(0.05 if call.doomed else min(left, 0.05))
+                self.log.changed.wait(0.05)
         call.doomed = True
 
 

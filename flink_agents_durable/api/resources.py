@@ -115,9 +115,10 @@ class Resource(BaseModel):
     def __getstate__(self) -> dict[Any, Any]:
         """Pickle the configuration alone: what was bound or opened belongs to one subtask."""
         state = dict(super().__getstate__())
-        private = type(self).__private_attributes__
+        private: dict[str, Any] = dict(type(self).__private_attributes__)
         state["__pydantic_private__"] = {
-            name: attr.get_default(call_default_factory=True) for name, attr in private.items()
+            name: attr.default if attr.default_factory is None else attr.default_factory()
+            for name, attr in private.items()
         }
         return state
 

@@ -129,7 +129,7 @@ class Tool(Resource):
             raise ToolArgumentError(f"the arguments must be a JSON object, not {_short(arguments)}")
         schema = self.describe().args_schema
         try:
-            model = schema.model_validate(dict(arguments), by_alias=True, by_name=True)
+            model = schema.model_validate(dict(arguments))
         except ValidationError as error:
             raise ToolArgumentError(_explain(error)) from None
         return {info.alias or field: getattr(model, field) for field, info in schema.model_fields.items()}

@@ -13,6 +13,7 @@ from typing import Any
 
 import openai
 import pytest
+from relay import UpstreamError
 from scripted_model_server import ModelServer, completion
 
 from flink_agents_durable.api.agent import Agent
@@ -140,13 +141,9 @@ def test_structured_output_of_the_server(server: ModelServer) -> None:
 
 
 def test_a_server_without_structured_output_is_asked_without_it(server: ModelServer) -> None:
-    import io
-    import urllib.error
-
     def answer(request: Any) -> Any:
         if "response_format" in request:
-            body = io.BytesIO(b'{"error": {"message": "response_format is not supported"}}')
-            raise urllib.error.HTTPError("", 400, "bad", None, body)  # type: ignore[arg-type]
+            raise UpstreamError(400, {"error": {"message": "response_format is not supported"}})
         return completion(request, "hello")
 
     server.answer = answer
