@@ -62,6 +62,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self.children: dict[int, ActionTask] = {}
         self.violation: BaseException | None = None
         self._failed: list[ActionTask] = []
+        self._broken = False  # an exception that ends the attempt went through this loop
 
     # --- stepping ---
 
@@ -85,6 +86,9 @@ class ActionLoop(asyncio.AbstractEventLoop):
                     raise StalledActionError(
                         f"an action ran {SPIN_LIMIT} callbacks without waiting for anything"
                     )
+        except BaseException:
+            self._broken = True
+            raise
         finally:
             events._set_running_loop(outer)
 
@@ -193,6 +197,8 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self.call_exception_handler(context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self._broken:
+            return  # the engine raises it; a task that is freed later must not report it from the collector
         logger.error("in an action: %s", context.get("message"), exc_info=context.get("exception"))
 
     async def shutdown_asyncgens(self) -> None:
