@@ -103,6 +103,7 @@ class Resumption:
         assert image is not None
         input = QueuedInput(0, image.sequence, image.digest, image.payload, image.timestamp, 0, [])
         run = ks.run = engine.make_run(ks, input, RunMemory(ks.memory, image.commits, image.sensory))
+        run.id = image.id  # also in a fork, whose log has another id: a replay must see the same
         run.delivered = image.delivered
         run.done = set(image.done)
         journal = RunJournal()

@@ -46,6 +46,7 @@ class RunImage(msgspec.Struct, array_like=True):
     done: list[int]
     commits: list[tuple[int, dict[str, bytes | None]]]
     sensory: dict[str, bytes | None]
+    id: bytes
 
 
 class QueuedImage(msgspec.Struct, array_like=True):
@@ -202,6 +203,7 @@ def run_image(run: Run) -> RunImage:
         sorted(run.done),
         run.memory.commits,
         run.memory.sensory,
+        run.id,
     )
 
 
