@@ -54,6 +54,11 @@ def action(*trigger_conditions: Trigger, on_failure: str | None = None) -> Calla
 class Agent:
     """Base of agents. It is pickled at `apply()`; `self` is read-only configuration shared by all keys."""
 
+    @property
+    def durable_id(self) -> str:
+        """Stands for the agent in the identity of durable calls of its methods, whatever its attributes are."""
+        return type(self).__qualname__
+
     def add_action(
         self,
         name: str,

@@ -18,6 +18,7 @@ from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.runtime.built_in_metrics import BuiltInMetrics
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
+from flink_agents_durable.runtime.garbage import tune_collector
 from flink_agents_durable.runtime.host import Host, HostLink, entries, flattened
 from flink_agents_durable.runtime.lasting_method import LastingMethod
 from flink_agents_durable.runtime.log_positions import (
@@ -73,6 +74,7 @@ def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator | Fa
     try:
         with _formatted():
             plan = AgentPlan.load(bytes(settings["plan"]))
+            tune_collector()
             return AgentOperator(HostLink(host), TaskSettings.of(settings), plan)
     except TaskFailedError as failure:
         return FailedOperator(failure)
