@@ -190,7 +190,7 @@ class Stepper:
             if fits(record, slot):
                 slot.state = REPLAYED
                 return
-            self._cut(execution.run, execution.id, execution, slot.index, record, _describe(slot))
+            self._cut(execution.run, execution.id, execution, slot.index, record, _now(slot, record.function_id, record.arguments))
             return
         reservation = known.pending.get(slot.index)
         if reservation is None:
@@ -198,7 +198,8 @@ class Stepper:
         if reservation_fits(reservation, slot):
             slot.pending = True
         else:
-            self._cut(execution.run, execution.id, execution, slot.index, reservation[2], _describe(slot))
+            current = _now(slot, reservation[2], reservation[3])
+            self._cut(execution.run, execution.id, execution, slot.index, reservation[2], current)
 
     def _place_timer(self, slot: Slot, delay: float) -> None:
         execution = slot.execution
@@ -276,8 +277,10 @@ class Stepper:
             self._remove(execution, slot)
         drop_numbers(run, execution.numbers)
         driver, execution.driver = execution.driver, None
-        if driver is not None:
+        if driver is not None and commit:
             driver.release()
+        elif driver is not None:
+            driver.abandon()  # tasks that a failed action left behind are closed here, not by the collector
         execution.recorded = None
 
     def _fail(self, execution: Execution, error: BaseException, slots: list[int]) -> None:
@@ -409,6 +412,14 @@ def _describe(slot: Slot) -> str:
     if slot.spec is not None:
         return str(slot.spec.function_id)
     return "a timer" if slot.kind == TIMER_SLOT else "the end of a batch"
+
+
+def _now(slot: Slot, recorded: str, arguments: bytes | None) -> str:
+    """What the action asks for, and how it differs when the function is the recorded one."""
+    text = _describe(slot)
+    if text != recorded:
+        return text
+    return text + (" in another form of call" if arguments == slot.spec.arguments else " with other arguments")
 
 
 def _kind_name(kind: int) -> str:

@@ -76,6 +76,8 @@ class ExecutionPort:
         engine, execution = self._engine, self._execution
         if engine.ended is not None:
             raise AttemptEndedError("this attempt of the task has ended") from engine.ended
+        if execution.id in execution.run.done:
+            raise AttemptEndedError(f"action {execution.action.name!r} has ended; it can make no more calls")
         self._stepper.carry_out(execution, commands)
         slot = Slot(execution, index, CALL_SLOT, spec)
         execution.next_slot = index + 1
