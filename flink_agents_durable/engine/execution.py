@@ -190,7 +190,8 @@ class Stepper:
             if fits(record, slot):
                 slot.state = REPLAYED
                 return
-            self._cut(execution.run, execution.id, execution, slot.index, record, _now(slot, record.function_id, record.arguments))
+            current = _now(slot, record.function_id, record.arguments)
+            self._cut(execution.run, execution.id, execution, slot.index, record, current)
             return
         reservation = known.pending.get(slot.index)
         if reservation is None:
