@@ -64,6 +64,9 @@ class Outcome(Generic[T]):
         )
 
 
+NOBODY: list[asyncio.Future[None]] = []
+"""No waiters; shared and never changed."""
+
 NO_KEYWORDS: dict[str, Any] = {}
 """Shared by all calls without keyword arguments, and never changed."""
 
@@ -147,8 +150,9 @@ class FutureOwner(Coroutine[Any, Any, T_co]):
     def resolve(self, outcome: Outcome[Any]) -> None:
         """Give the outcome to all who wait (driver only)."""
         self._outcome = outcome
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters or ():
+        waiters = self._waiters
+        self._waiters = NOBODY
+        for waiter in waiters or NOBODY:
             if not waiter.done():
                 waiter.set_result(None)
 

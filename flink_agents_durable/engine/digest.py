@@ -17,6 +17,7 @@ _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 _CONTAINERS = frozenset({list, tuple, dict})
 _PLAIN = _SCALARS | _CONTAINERS
 _TEXT = frozenset({str})
+_TEXT_OR_INT = frozenset({str, int})
 
 
 def digest(value: object) -> bytes | None:
@@ -24,6 +25,11 @@ def digest(value: object) -> bytes | None:
 
     Keeps D1. Never raises, whatever the value does.
     """
+    try:
+        if type(value) in _TEXT_OR_INT:
+            return blake2b(encode(value), digest_size=8).digest()
+    except Exception:  # an integer over 64 bits or a lone surrogate: the full path has a form for it
+        pass
     try:
         return blake2b(encode_canonical(value), digest_size=8).digest()
     except Exception:

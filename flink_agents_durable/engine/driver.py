@@ -50,7 +50,7 @@ class PythonDriver(TimerPort):
         self.targets: dict[int, Any] = {}
         self.failures: dict[int, tuple[BaseException, int]] = {}
         self.loop: ActionLoop | None = None
-        self.task: ActionTask | None = None
+        self.task: asyncio.Task[Any] | None = None
         self.thread = 0  # of the step that runs
         self.hashes = port.id << 16 & 0xFFFFFFFFFFFFFF  # of the futures it makes: the same on replay
         self._context = ActionContext(self)
@@ -90,7 +90,9 @@ class PythonDriver(TimerPort):
         target = self.targets.pop(slot, None)
         if target is None:
             return []
-        if type(target) is DurableTimer:
+        if ok and live is not NOT_LIVE and type(target) is DurableFuture and target.batch is None:
+            target.resolve(Outcome(live, None))  # by far the most common
+        elif type(target) is DurableTimer:
             assert self.loop is not None
             self.loop.fire(target)
         elif ok:
@@ -169,7 +171,7 @@ class PythonDriver(TimerPort):
         commands, self.commands = self.commands, []
         return commands
 
-    def _ended(self, loop: ActionLoop, task: ActionTask) -> list[Command]:
+    def _ended(self, loop: ActionLoop, task: asyncio.Task[Any]) -> list[Command]:
         """The action's own coroutine has ended; tasks that it left behind are awaited (case 27)."""
         if task.cancelled():
             return self._fail(asyncio.CancelledError("the action was cancelled from inside"))

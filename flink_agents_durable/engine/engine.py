@@ -251,7 +251,10 @@ class Engine:
         ks = self.keys.get(key)
         if ks is None:
             ks = self.keys[key] = KeyState(key, group, KeyMemory(lambda: self.ports.load_memory(key)))
-            stored = snapshot.StoredKey(self.ports.load_key(key))
+            entries = self.ports.load_key(key)
+            if not entries:
+                return ks  # the first input of this key
+            stored = snapshot.StoredKey(entries)
             if stored.sequence is not None:
                 ks.sequence = stored.sequence.sequence
                 ks.stored_sequence = stored.sequence_bytes
@@ -292,7 +295,7 @@ class Engine:
         self.stats.runs += 1
         if queued.records:
             Resumption.load_claimed(run, queued.records)
-        trigger = identity.event_id(0, 0, run.id)
+        trigger = run.id
         self.trigger(run, input_event(queued.value[1], trigger), trigger, b"", run.start_time)
         self.advance(run)
 
@@ -388,21 +391,18 @@ class Engine:
             execution = slot.execution
             if execution.id in run.done:
                 return
-            self._keep(execution, entry)
+            execution.numbers.append(entry.number)
+            ks.journal_new[entry.number] = entry.data
             if kind != SYNC_OUTCOME and slot.state == RECORDED:
                 self._deliver(entry, slot)
                 self.advance(run)
-
-    def _keep(self, execution: Execution, entry: Entry) -> None:
-        execution.numbers.append(entry.number)
-        execution.run.key.journal_new[entry.number] = entry.data
 
     def _deliver(self, entry: Entry, slot: Slot) -> None:
         live = entry.live
         if self.settings.strict_values:
             live = NOT_LIVE
         self._stepper.deliver(
-            slot, entry.kind, entry.number, entry.time, entry.ok, entry.payload, live, list(entry.slots)
+            slot, entry.kind, entry.number, entry.time, entry.ok, entry.payload, live, entry.slots
         )
 
     def _record_outcome(self, slot: Slot, ok: bool, value: Any) -> None:
@@ -437,7 +437,7 @@ class Engine:
         self.stats.calls_executed += 1
         if not ok:
             self.stats.calls_failed += 1
-        entry = self.journal.write(run, kind, self.now, slot, ok=ok, payload=payload)
+        entry = self.journal.write_outcome(run, kind, self.now, slot, ok, payload)
         entry.live = value
         return entry
 

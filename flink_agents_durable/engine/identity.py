@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 import uuid
 
+_RUN = struct.Struct(">IIQ")
+_EVENT = struct.Struct(">QQ")
+_DERIVED = struct.Struct(">QQI")
 
-def _hash(size: int, *parts: bytes) -> bytes:
-    state = hashlib.blake2b(digest_size=size)
-    for part in parts:
-        state.update(len(part).to_bytes(4, "big"))
-        state.update(part)
-    return state.digest()
+
+def _hash(*parts: bytes) -> bytes:
+    return hashlib.blake2b(b"".join(parts), digest_size=16).digest()
 
 
 def run_id(log_id: bytes, key: bytes, sequence: int, digest: bytes) -> bytes:
     """Id of a run: (log id, key, sequence number, digest of the input)."""
-    return _hash(16, log_id, key, sequence.to_bytes(8, "big"), digest)
+    return _hash(_RUN.pack(len(log_id), len(key), sequence), log_id, key, digest)
 
 
 def execution_id(trigger: bytes, action: bytes) -> int:
@@ -26,12 +27,12 @@ def execution_id(trigger: bytes, action: bytes) -> int:
 
 def event_id(execution: int, index: int, digest: bytes) -> bytes:
     """Id of a sent event: (parent execution, index among its sent events, digest of type and attributes)."""
-    return _hash(16, execution.to_bytes(8, "big"), index.to_bytes(8, "big"), digest)
+    return _hash(_EVENT.pack(execution, index), digest)
 
 
 def derived_uuid(execution: int, purpose: bytes, index: int) -> uuid.UUID:
     """The index-th UUID of an execution for one purpose; purposes do not shift each other (case 29)."""
-    data = _hash(16, execution.to_bytes(8, "big"), purpose, index.to_bytes(8, "big"))
+    data = _hash(_DERIVED.pack(execution, index, len(purpose)), purpose)
     return uuid.UUID(bytes=data, version=4)
 
 

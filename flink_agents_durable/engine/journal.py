@@ -94,6 +94,33 @@ class Journal:
         self.outbox.append(entry)
         return entry
 
+    def write_outcome(self, run: Run, kind: int, now: int, slot: Slot, ok: bool, payload: bytes) -> Entry:
+        """`write` for the outcome of a call, without what it does not need: there is one for every call."""
+        number = run.number = run.number + 1
+        time = run.time = now if now > run.time else run.time
+        spec = slot.spec
+        data = encode_record(
+            Record(
+                kind,
+                run.key.key,
+                run.sequence,
+                run.digest,
+                number,
+                time,
+                slot.execution.id,
+                slot.index,
+                ok,
+                spec.function_id,
+                spec.arguments,
+                payload,
+            )
+        )
+        entry = Entry(run, kind, number, time, data, slot)
+        entry.ok = ok
+        entry.payload = payload
+        self.outbox.append(entry)
+        return entry
+
     def take(self) -> list[Entry]:
         """The queued entries; they count as acknowledged (store `none`)."""
         entries, self.outbox = self.outbox, []

@@ -156,12 +156,12 @@ class ActionLoop(asyncio.AbstractEventLoop):
         task.add_done_callback(self._child_done)
         return task
 
-    def create_main_task(self, coro: Any, context: contextvars.Context) -> ActionTask:
-        """The task of the action itself."""
+    def create_main_task(self, coro: Any, context: contextvars.Context) -> asyncio.Task[Any]:
+        """The task of the action itself. There is one, so that its hash orders nothing."""
         return context.run(self._main_task, coro)
 
-    def _main_task(self, coro: Any) -> ActionTask:
-        return ActionTask(coro, loop=self, hash_=self.next_hash(), name="action")
+    def _main_task(self, coro: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, name="action")
 
     def _child_done(self, task: ActionTask) -> None:
         self.children.pop(task._number, None)
@@ -229,6 +229,8 @@ class ActionLoop(asyncio.AbstractEventLoop):
 
 class TimerPort:
     """What the loop needs of its driver: recorded time, and durable timers."""
+
+    __slots__ = ()
 
     def time(self) -> float:
         raise NotImplementedError

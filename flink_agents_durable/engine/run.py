@@ -89,6 +89,7 @@ class Execution:
         "suppress",
         "time",
         "trigger",
+        "undigested",
         "version",
         "voids",
         "writes",
@@ -112,6 +113,7 @@ class Execution:
         self.reopened: dict[int, int] = {}  # slot -> time from which its deadline counts (P14)
         self.voids: list[tuple[int, int]] = []  # cuts: (slot, record number) (P13)
         self.dispatched: list[bytes] = []  # digests of the events it has sent (P15)
+        self.undigested: list[Any] = []  # outputs of this step whose digests are not taken yet
         self.sends = 0
         self.suppress = 0  # sends up to this index were dispatched before the snapshot
         self.start_number = 0
