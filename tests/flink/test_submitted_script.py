@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-# A program that hangs is ended with its JVM: they form one process group.
-TIMEOUT_SECONDS = 180
+from tests.flink.programs import run_program
 
 HELPER = """
 def score(text):
@@ -68,7 +64,7 @@ def make_agent(extra):
 
 if __name__ == "__main__":
     env = StreamExecutionEnvironment.get_execution_environment()
-    env.set_parallelism(2)
+    env.set_parallelism(1)
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     agents.get_config().set(AgentOptions.STRICT_VALUES, True)
     reviews = env.from_collection([Review("anna", "good"), Review("bob", "long")])
@@ -84,35 +80,12 @@ EXPECTED = (
 )
 
 
-def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "VIRTUAL"))
-    }
-    environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        raise
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
-
 @pytest.mark.parametrize("how", ["script", "notebook"])
 def test_cases_37_and_38_a_program_runs_without_any_set_up(tmp_path: Path, how: str) -> None:
     (tmp_path / "beside_the_script.py").write_text(HELPER)
     (tmp_path / "job.py").write_text(PROGRAM)
     # A notebook's __main__ has no file, as that of -c.
-    result = run(["job.py"] if how == "script" else ["-c", PROGRAM], tmp_path)
+    result = run_program(*(["job.py"] if how == "script" else ["-c", PROGRAM]), cwd=tmp_path)
     assert result.returncode == 0, result.stderr[-5000:]
     assert EXPECTED in result.stdout
     assert (tmp_path / ".flink-agents-durable").is_dir()  # store auto: sqlite in local execution

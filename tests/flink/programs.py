@@ -1,0 +1,35 @@
+"""Starts programs as users do: in a process of their own, with a bare PATH, nothing activated."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+# A program that hangs is ended together with its JVM: they form one process group.
+TIMEOUT_SECONDS = 180
+
+
+def run_program(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "VIRTUAL"))
+    }
+    environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)

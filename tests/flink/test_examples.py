@@ -1,0 +1,31 @@
+"""The small examples, as jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.flink.programs import run_program
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("quickstart.py", ["anna: positive", "bob: negative"]),
+        (
+            "parallel_calls.py",
+            [
+                "10 points, good night (fr), checked: False; good night (de), good night (es); "
+                "not checked in time"
+            ],
+        ),
+    ],
+)
+def test_an_example_prints_its_results(tmp_path: Path, name: str, lines: list[str]) -> None:
+    result = run_program(EXAMPLES / name, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr[-5000:]
+    for line in lines:
+        assert line in result.stdout
