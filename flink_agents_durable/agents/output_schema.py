@@ -14,6 +14,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 from flink_agents_durable.api.errors import ConfigurationError
+from flink_agents_durable.engine.dataclass_fields import dataclass_fields
 
 _FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
 _ROW_TYPES = {
@@ -206,7 +207,7 @@ def fields_of(value: Any) -> dict[str, Any] | None:
     if isinstance(value, BaseModel):
         return {name: getattr(value, name) for name in type(value).model_fields}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {field.name: getattr(value, field.name) for field in dataclass_fields(value)}
     if hasattr(value, "as_dict") and type(value).__name__ == "Row":
         return _fields_of_row(value)
     if hasattr(value, "_asdict"):

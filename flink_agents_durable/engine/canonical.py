@@ -22,6 +22,8 @@ from typing import Any
 
 import msgspec
 
+from flink_agents_durable.engine.dataclass_fields import dataclass_fields
+
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 encode = _encoder.encode
 
@@ -251,7 +253,7 @@ def object_state(value: Any) -> dict[str, Any] | None:
     """What a dataclass, a pydantic model, a msgspec struct or an attrs object compares; else None."""
     cls = type(value)
     if dataclasses.is_dataclass(cls):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(cls) if field.compare}
+        return {field.name: getattr(value, field.name) for field in dataclass_fields(cls) if field.compare}
     if isinstance(getattr(cls, "__pydantic_fields__", None), dict):
         return {**vars(value), **(getattr(value, "__pydantic_extra__", None) or {})}
     if isinstance(value, msgspec.Struct):

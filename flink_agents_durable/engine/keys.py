@@ -18,6 +18,8 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from flink_agents_durable.engine.dataclass_fields import dataclass_fields
+
 _EPOCH = datetime.datetime(1, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -190,7 +192,7 @@ def _encode_other(key: object) -> bytes:
 def _fields(key: object) -> list[tuple[str, object]] | None:
     """Names and values of a dataclass, a named tuple or a pydantic model; None for other objects."""
     if dataclasses.is_dataclass(key):
-        return [(field.name, getattr(key, field.name)) for field in dataclasses.fields(key) if field.compare]
+        return [(field.name, getattr(key, field.name)) for field in dataclass_fields(key) if field.compare]
     if isinstance(key, tuple):
         names = getattr(key, "_fields", None)
         return list(zip(names, key, strict=True)) if isinstance(names, tuple) else None

@@ -152,6 +152,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
         if context is not None and sys.version_info >= (3, 11):
             kwargs["context"] = context
         task = ActionTask(coro, loop=self, hash_=number, name=name or f"Task-{number - self._base}", **kwargs)
+        task._log_destroy_pending = False  # type: ignore[attr-defined]
         self.children[number] = task
         task.add_done_callback(self._child_done)
         return task
@@ -161,7 +162,9 @@ class ActionLoop(asyncio.AbstractEventLoop):
         return context.run(self._main_task, coro)
 
     def _main_task(self, coro: Any) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self, name="action")
+        task: asyncio.Task[Any] = asyncio.Task(coro, loop=self, name="action")
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # a crash leaves it where it is
+        return task
 
     def _child_done(self, task: ActionTask) -> None:
         self.children.pop(task._number, None)

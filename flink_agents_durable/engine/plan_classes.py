@@ -17,6 +17,8 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from flink_agents_durable.engine.dataclass_fields import restore_marks
+
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _PREFIX = "flink_agents_durable._plan_"
 
@@ -35,6 +37,7 @@ def register_plan_classes(plan_id: str, classes: Mapping[str, type]) -> types.Mo
         if module is None:
             module = sys.modules[name] = types.ModuleType(name, "The classes that a plan brought by value.")
         for qualname, cls in classes.items():
+            restore_marks(cls)
             setattr(module, qualname, cls)
         return module
 

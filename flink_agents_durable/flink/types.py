@@ -17,6 +17,7 @@ from pyflink.table.types import DataType
 from pyflink.table.types import RowType as TableRowType
 
 from flink_agents_durable.api.errors import ConfigurationError
+from flink_agents_durable.engine.dataclass_fields import dataclass_fields
 
 _BASIC = {
     str: Types.STRING,
@@ -68,7 +69,7 @@ def type_info(output_type: Any) -> TypeInformation:
 def field_types(cls: type) -> Mapping[str, Any] | None:
     """Names and types of the fields of a dataclass, a pydantic model or a named tuple; None for others."""
     if dataclasses.is_dataclass(cls):
-        names = [field.name for field in dataclasses.fields(cls)]
+        names = [field.name for field in dataclass_fields(cls)]
     elif isinstance(models := getattr(cls, "model_fields", None), dict):
         names = list(models)
     elif issubclass(cls, tuple) and hasattr(cls, "_fields"):
