@@ -79,7 +79,7 @@ class ReviewAgent(ReActAgent):
 def post(address: str, body: dict[str, Any]) -> Any:
     """One request to the example's own server."""
     request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as response:
+    with urllib.request.urlopen(request, timeout=300) as response:
         return json.load(response)
 
 
@@ -100,33 +100,31 @@ def shipping_tool(server: str) -> Callable[..., Any]:
 
 
 class ComingIn(MapFunction):
-    """Reads the reviews one by one, and fails at some of them: once each, while model calls are in flight."""
+    """Reads the reviews one by one, and fails on purpose at some of them.
+
+    What was done already the server knows, for this object starts anew with each attempt of the job.
+    """
 
     def __init__(self, server: str, options: argparse.Namespace, ids: list[str]) -> None:
-        self.server, self.timeout, self.pace = server, options.model_timeout, options.pace
-        self.ongoing = options.ongoing
-        self.fail_at, self.slow_at = plan_failovers(ids, options.failover)
+        self.server, self.ids, self.pace = server, ids, options.pace
+        self.request = {"timeout": options.model_timeout, "ongoing": options.ongoing}
+        self.places = [
+            len(ids) * (number + 1) // (options.failover + 1) for number in range(options.failover)
+        ]
 
     def map(self, value: str) -> dict[str, Any]:
         review: dict[str, Any] = json.loads(value)
         time.sleep(self.pace)
-        if review["id"] in self.fail_at and self.is_first(f"fail {review['id']}"):
-            calls = post(f"{self.server}/failover", {"ongoing": self.ongoing})["calls_in_flight"]
-            raise RuntimeError(f"failed on purpose at {review['id']}, with {calls} model calls in flight")
-        if review["id"] in self.slow_at and self.is_first(f"slow {review['id']}"):
-            post(f"{self.server}/slow-next", {"timeout": self.timeout, "ongoing": self.ongoing})
+        place = self.ids.index(review["id"])
+        due = sum(at <= place for at in self.places)
+        if due:
+            last = place == len(self.ids) - 1
+            calls = post(f"{self.server}/failover", {**self.request, "due": due, "last": last})[
+                "calls_in_flight"
+            ]
+            if calls is not None:
+                raise RuntimeError(f"failed on purpose at {review['id']}, with {calls} model calls in flight")
         return review
-
-    def is_first(self, what: str) -> bool:
-        """The server remembers what was done: this object starts anew with each attempt of the job."""
-        first: bool = post(f"{self.server}/once", {"what": what})["first"]
-        return first
-
-
-def plan_failovers(ids: list[str], failovers: int) -> tuple[list[str], list[str]]:
-    """Reviews at which the job fails, and those after which a model call exceeds its timeout: in turns."""
-    at = [ids[len(ids) * (number + 1) // (failovers + 1)] for number in range(failovers)]
-    return at[::2], at[1::2]
 
 
 def build(options: argparse.Namespace, server: ModelServer, reviews: list[dict[str, Any]], work: Path) -> Any:
@@ -324,7 +322,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options.model_name = options.model_name or ("scripted" if scripted else "local" if local else "default")
     options.model_timeout = options.model_timeout or (3.0 if scripted else 45.0)
     options.max_concurrency = 1 if local else None  # of each of two subtasks: more would wait in the server
-    options.pace = 0.25 if scripted else 1.0
+    options.pace = 0.25 * max(1, options.failover - 1) if scripted else 1.0
     # Scripted answers to these reviews lead to conversations of two calls; the first must be replayed.
     options.ongoing = scripted and options.reviews == REVIEWS
     options.connection_settings = LocalModel.CONNECTION if local else {}

@@ -117,8 +117,8 @@ class ModelServer:
 
     Two ways to force a failover without leaving it to chance what was answered before it:
 
-    - `before_failover()` is called by a part of the job that is about to fail. From then on nothing is
-      answered, so that all answers that were given had their time to be recorded.
+    - `before_failover()` is for a part of the job that is about to fail. From then on nothing is answered, so
+      that all answers that were given had their time to be recorded.
     - `slow_next(timeout)`: the next new question is not answered, so that its call exceeds its timeout.
 
     Both end when a question that was left unanswered is asked again, which is what the restarted job does.
@@ -147,7 +147,7 @@ class ModelServer:
         self._holding = False
         self._slow_timeout: float | None = None
         self._slow_ongoing = False
-        self._seen: set[str] = set()
+        self._slow_calls = 0
         handler = type("Handler", (_Handler,), {"model_server": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._server.daemon_threads = True
@@ -165,13 +165,40 @@ class ModelServer:
 
     # --- failing on purpose
 
-    def before_failover(self, ongoing: bool = False, wait: float = 30.0) -> int:
+    def next_failover(
+        self, due: int, timeout: float, ongoing: bool = False, last: bool = False
+    ) -> int | None:
+        """For a job that passes a record: whether to fail now, so that `due` failovers have been forced.
+
+        Task failures and model timeouts come in turns. Returns the number of calls in flight if the job is to
+        fail now, None if it is not. `last` says that there will be no further record to fail at.
+        """
+        done = len(self.log.failovers)
+        if done < due and done % 2 == 1:
+            if self._slow_calls == done // 2:
+                self.slow_next(timeout, ongoing)
+            if not last or due == done + 1:
+                return None
+            with self.log.changed:
+                self.log.changed.wait_for(lambda: len(self.log.failovers) > done, timeout + 10)
+            done = len(self.log.failovers)
+        if done >= due or done % 2 == 1:
+            return None
+        # A job that has just started may take long to make its first call.
+        wait = 0.0 if not last else 10.0 if self.log.calls else 60.0
+        return self.before_failover(ongoing, wait, insist=last)
+
+    def before_failover(self, ongoing: bool = False, wait: float = 30.0, insist: bool = True) -> int | None:
         """Stop answering, and return the number of model calls that are in flight after a quiet time.
 
-        With `ongoing` one of them belongs to a conversation that has an answer already, else any has.
+        With `ongoing` one of them belongs to a conversation that has an answer already, else any has. If that
+        does not come in `wait` seconds, it happens all the same (`insist`), or not (None).
         """
         with self.log.changed:
-            self.log.changed.wait_for(lambda: not self._holding and self._is_busy(ongoing), wait)
+            if not self.log.changed.wait_for(lambda: not self._holding and self._is_busy(ongoing), wait):
+                if not insist:
+                    return None
+                self.log.changed.wait_for(lambda: not self._holding and bool(self.log.in_flight()), wait)
             self.hold()
         time.sleep(self.QUIET)
         calls = len(self.log.in_flight())
@@ -190,6 +217,7 @@ class ModelServer:
         With `ongoing` it is the next one of a conversation that has an answer already.
         """
         with self.log.changed:
+            self._slow_calls += 1
             self._slow_timeout = timeout
             self._slow_ongoing = ongoing
 
@@ -224,13 +252,6 @@ class ModelServer:
             self.log.changed.wait_for(lambda: call.ended is not None)
             calls = len(self.log.in_flight())
         self.log.failed_over("model timeout", calls, self.finished())
-
-    def is_first(self, what: str) -> bool:
-        """Whether this is asked for the first time: a job that restarts cannot remember it itself."""
-        with self.log.changed:
-            first = what not in self._seen
-            self._seen.add(what)
-            return first
 
     # --- one request
 
@@ -311,12 +332,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send(*reply)
         elif self.path == "/failover":
-            self._send(200, {"calls_in_flight": server.before_failover(bool(body.get("ongoing")))})
-        elif self.path == "/once":
-            self._send(200, {"first": server.is_first(str(body["what"]))})
-        elif self.path == "/slow-next":
-            server.slow_next(float(body["timeout"]), bool(body.get("ongoing")))
-            self._send(200, {})
+            self._send(200, {"calls_in_flight": server.next_failover(**body)})
         elif self.path == "/notifications":
             server.notifications.append(body)
             self._send(200, {"notified": True})

@@ -310,6 +310,26 @@ def test_a_schema_does_not_silence_the_tools(server: ModelServer) -> None:
     assert (formats, tools) == ([False, False, True], [True, True, False])
 
 
+def test_d3_two_tools_called_through_one_method_are_told_apart(server: ModelServer) -> None:
+    def weigh(x: int) -> str:
+        return f"weight {x}"
+
+    def measure(x: int) -> str:
+        return f"length {x}"
+
+    server.answer = answers([("a", "weigh", '{"x": 1}'), ("b", "measure", '{"x": 1}')], "done")
+    with LocalRunner(agent_of(server, [weigh, measure])) as runner:
+        runner.process("key", "fine")
+        runner.run_until_idle(timeout=TIMEOUT)
+        names = [call.name for call in runner.calls]
+    assert names == [
+        "chat_model:_default_chat_model.chat",
+        "tool:weigh.invoke",
+        "tool:measure.invoke",
+        "chat_model:_default_chat_model.chat",
+    ]
+
+
 # --- crashes
 
 

@@ -16,15 +16,18 @@ import pytest
 from relay import UpstreamError
 from scripted_model_server import ModelServer, completion
 
+from flink_agents_durable.agents.react_agent import ReActAgent
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.chat import ChatMessage, MessageRole
 from flink_agents_durable.api.errors import ConfigurationError
 from flink_agents_durable.api.prompts import Prompt
 from flink_agents_durable.api.resources import ResourceDescriptor, ResourceName, ResourceType
 from flink_agents_durable.api.tools import Tool
+from flink_agents_durable.models.chat_model import BaseChatModelConnection, BaseChatModelSetup
 from flink_agents_durable.models.openai import OpenAIChatModelConnection, OpenAIChatModelSetup
 from flink_agents_durable.models.openai_protocol import to_strict_schema
 from flink_agents_durable.runtime.resources import ResourceRegistry
+from flink_agents_durable.testing.local_runner import LocalRunner
 
 SCHEMA = {"name": "Point", "schema": {"type": "object", "properties": {"x": {"type": "integer"}}}}
 
@@ -158,6 +161,26 @@ def test_the_client_does_not_retry(server: ModelServer) -> None:
     with pytest.raises(openai.InternalServerError):
         ask(chat_model(server.base_url), ChatMessage.user("hi"))
     assert len(server.requests) == 1
+
+
+class Echo(BaseChatModelConnection):
+    """A connection as users write one: a plain method, parameters as keywords."""
+
+    def chat(self, messages: Any, tools: Any = None, **kwargs: Any) -> ChatMessage:
+        return ChatMessage.assistant(f"{messages[-1].content} {sorted(kwargs)}")
+
+
+class EchoSetup(BaseChatModelSetup):
+    pass
+
+
+def test_connections_of_users_may_be_plain_functions() -> None:
+    agent = ReActAgent(chat_model=ResourceDescriptor(clazz=EchoSetup, connection="echo", model="m"))
+    agent.add_resource("echo", ResourceType.CHAT_MODEL_CONNECTION, Echo())
+    with LocalRunner(agent) as runner:
+        runner.process("key", "hello")
+        runner.run_until_idle(timeout=30)
+        assert runner.outputs == [("key", "hello ['model']")]
 
 
 def test_requests_have_a_timeout(server: ModelServer) -> None:
