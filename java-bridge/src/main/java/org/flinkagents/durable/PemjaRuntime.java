@@ -50,8 +50,10 @@ final class PemjaRuntime implements PythonRuntime {
             WorkingDirectory.enter(interpreter, environment.getEnv());
             inWorkingDirectory = true;
         }
-        interpreter.exec("import " + module);
-        operator = (PyObject) interpreter.invoke(module + ".open_operator", host, settings);
+        interpreter.exec("import importlib");
+        // invoke() takes what is before the first dot for the module, so it finds no submodules.
+        PyObject imported = (PyObject) interpreter.invoke("importlib.import_module", module);
+        operator = (PyObject) imported.invokeMethod("open_operator", host, settings);
     }
 
     private static PythonInterpreterConfig withPackages(
