@@ -28,7 +28,9 @@ class RetryPolicy:
     backoff_factor: float = 2.0
     max_interval: Duration = 60.0
     jitter: bool = True
-    retry_on: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool] = Exception
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool] = (
+        Exception
+    )
     retry_after: Callable[[BaseException], float | None] | None = None
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from flink_agents_durable.engine.digest import digest
 from flink_agents_durable.engine.run import KeyState
 
-
 CLAIM_WINDOW = 100
 """Inputs of a key within which a lost input is expected back at least. Bounds how long its records stay in the
 state; too few and an input that comes back behind others of its key would repeat its calls."""

@@ -62,8 +62,10 @@ class ActionContext(RunnerContext):
         return GatherFuture(self._driver, self._next_hash(), futures, batch_timeout(timeout))
 
     def _next_hash(self) -> int:
-        self._driver.hashes += 1
-        return self._driver.hashes
+        driver = self._driver
+        number: int = driver.hashes + 1
+        driver.hashes = number
+        return number
 
     # --- events and memory ---
 
@@ -148,11 +150,13 @@ class ActionContext(RunnerContext):
         return self._driver.thread == get_ident()
 
 
-class ReplayAwareLogger(
-    logging.LoggerAdapter[logging.Logger]
-    if hasattr(logging.LoggerAdapter, "__class_getitem__")
-    else logging.LoggerAdapter
-):  # type: ignore[misc]  # noqa: E501
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter  # subscriptable from Python 3.11 on
+
+
+class ReplayAwareLogger(_Adapter):
     """Names job, key and action in each line, and keeps silent about what was said before the failure."""
 
     def __init__(self, logger: logging.Logger, prefix: str, is_replaying: Callable[[], bool]) -> None:

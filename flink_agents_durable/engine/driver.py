@@ -29,7 +29,7 @@ from flink_agents_durable.engine.context import ActionContext
 from flink_agents_durable.engine.failures import decode_failure
 from flink_agents_durable.engine.functions import identify
 from flink_agents_durable.engine.gather import check_batch
-from flink_agents_durable.engine.loop import ActionLoop, ActionTask, DurableTimer, TimerPort, close_task
+from flink_agents_durable.engine.loop import ActionLoop, DurableTimer, TimerPort, close_task, make_loop
 from flink_agents_durable.engine.plan import CompiledAction
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.uncaught import uncaught_slots
@@ -81,7 +81,7 @@ class PythonDriver(TimerPort):
             else:
                 self.commands.append((COMPLETE,))
                 return self._take()
-        loop = self.loop = ActionLoop(self, self.port.id)
+        loop = self.loop = make_loop(self, self.port.id)
         self.task = loop.create_main_task(coroutine, context)
         return self._go_on()
 
@@ -328,7 +328,7 @@ async def _drive(generator: Generator[Any, Any, Any]) -> None:
             except BaseException as error:
                 if isinstance(error, GeneratorExit):
                     raise
-                value, send = error, generator.throw  # type: ignore[assignment]
+                value, send = error, generator.throw
     finally:
         generator.close()
 

@@ -125,13 +125,13 @@ class Engine:
         """Admit one input: a pickled (key, value). Raises UnreadableRecordError if it cannot be unpickled."""
         self._enter(now)
         try:
-            value = self.codec.loads(payload)
-            known, _ = value  # type: ignore[misc]
+            value: Any = self.codec.loads(payload)
+            _, content = value
         except (UnreadableRecordError, TypeError, ValueError) as error:
             self.ended = error
             raise UnreadableRecordError(f"an input of key {key!r} cannot be unpickled: {error}") from error
         ks = self.key_state(key, group)
-        digest = input_digest(value[1], payload)  # type: ignore[index]
+        digest = input_digest(content, payload)
         sequence, records = claim(ks, digest)
         self.stats.unclaimed_dropped += drop_stale(ks)
         ks.arrivals += 1

@@ -438,7 +438,9 @@ def _now(slot: Slot, recorded: str, arguments: bytes | None) -> str:
     text = _describe(slot)
     if text != recorded:
         return text
-    return text + (" in another form of call" if arguments == slot.spec.arguments else " with other arguments")
+    return text + (
+        " in another form of call" if arguments == slot.spec.arguments else " with other arguments"
+    )
 
 
 def _kind_name(kind: int) -> str:

@@ -19,9 +19,7 @@ _INTERRUPTIONS = frozenset(
 _MAX_EXCEPTIONS = 256
 
 
-def is_interruption(
-    exc: BaseException, inspect_throwable: Callable[[object], bool] | None = None
-) -> bool:
+def is_interruption(exc: BaseException, inspect_throwable: Callable[[object], bool] | None = None) -> bool:
     """Whether an exception says that the task was interrupted. Keeps I1 and I3. Never raises.
 
     By class along the Java cause chain of a throwable in its arguments, along the explicit Python causes and

@@ -13,6 +13,7 @@ import sys
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from types import FunctionType
 from typing import Any, NoReturn
 
 from flink_agents_durable.api.errors import RealIOError, StalledActionError
@@ -99,7 +100,9 @@ class ActionLoop(asyncio.AbstractEventLoop):
 
     # --- what asyncio asks of a loop ---
 
-    def call_soon(self, callback: Any, *args: Any, context: contextvars.Context | None = None) -> Any:
+    def call_soon(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: contextvars.Context | None = None
+    ) -> Any:
         kind = type(callback)
         if kind is _STEP or (
             kind is _WAKE_UP and isinstance(getattr(callback, "__self__", None), asyncio.Task)
@@ -110,12 +113,12 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self._ready.append(handle)
         return handle
 
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> Any:
         return self._schedule(delay, callback, args, context)
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> Any:
         return self._schedule(when - self.time(), callback, args, context)
@@ -168,13 +171,13 @@ class ActionLoop(asyncio.AbstractEventLoop):
 
     def _child_done(self, task: ActionTask) -> None:
         self.children.pop(task._number, None)
-        if not task.cancelled() and task._log_traceback:  # type: ignore[attr-defined]
+        if not task.cancelled() and task._log_traceback:
             self._failed.append(task)
 
     def unretrieved(self) -> BaseException | None:
         """The exception of a task that failed and that nobody looked at: it must not be lost in silence."""
         for task in self._failed:
-            if task._log_traceback:  # type: ignore[attr-defined]
+            if task._log_traceback:
                 return task.exception()
         return None
 
@@ -210,7 +213,9 @@ class ActionLoop(asyncio.AbstractEventLoop):
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         pass
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> NoReturn:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> NoReturn:
         self._refuse("call_soon_threadsafe")
 
     def _refuse(self, name: str) -> NoReturn:
@@ -228,6 +233,13 @@ class ActionLoop(asyncio.AbstractEventLoop):
             close_task(task)
         self.children.clear()
         self._ready.clear()
+
+
+def make_loop(timers: TimerPort, salt: int) -> ActionLoop:
+    """A loop. Its abstract methods are the I/O that is refused, see below."""
+    make: Any = ActionLoop
+    loop: ActionLoop = make(timers, salt)
+    return loop
 
 
 class TimerPort:
@@ -316,7 +328,9 @@ def _task_callbacks() -> tuple[type, type]:
     seen: list[type] = []
 
     class Probe(asyncio.AbstractEventLoop):
-        def call_soon(self, callback: Any, *args: Any, context: Any = None) -> Any:
+        def call_soon(  # type: ignore[override]
+            self, callback: Any, *args: Any, context: Any = None
+        ) -> Any:
             seen.append(type(callback))
             queue.append((callback, args, context))
 
@@ -330,7 +344,9 @@ def _task_callbacks() -> tuple[type, type]:
         await waiter
 
     queue: deque[Any] = deque()
-    loop: Any = Probe()
+    Probe.__abstractmethods__ = frozenset()  # type: ignore[attr-defined]
+    make: Any = Probe
+    loop: Any = make()
     waiter: asyncio.Future[None] = asyncio.Future(loop=loop)
     outer = events._get_running_loop()
     events._set_running_loop(loop)
@@ -348,3 +364,37 @@ def _task_callbacks() -> tuple[type, type]:
 
 
 _STEP, _WAKE_UP = _task_callbacks()
+
+
+def _in_order(futures: Any) -> Any:
+    """What is given to `as_completed` on an action loop, as tasks that were made in the order of the arguments."""
+    loop = events._get_running_loop()
+    if not isinstance(loop, ActionLoop) or asyncio.isfuture(futures) or asyncio.iscoroutine(futures):
+        return futures
+    return [asyncio.ensure_future(future, loop=loop) for future in dict.fromkeys(futures)]
+
+
+def _order_as_completed() -> None:
+    """Let `asyncio.as_completed` keep the order of its arguments (D5), also for who imported it by name.
+
+    It makes its tasks while it iterates over a set, and coroutines hash by address: their order would be
+    another one on replay. Loops of others are not touched.
+    """
+    original = asyncio.as_completed
+    namespace: dict[str, Any] = vars(asyncio.tasks)
+    namespace["_as_completed_unordered"] = FunctionType(
+        original.__code__, namespace, "as_completed", original.__defaults__, original.__closure__
+    )
+    namespace["_as_completed_unordered"].__kwdefaults__ = original.__kwdefaults__
+    namespace["_as_completed_in_order"] = _in_order
+
+    def as_completed(fs: Any, *, timeout: Any = None) -> Any:
+        yield from _as_completed_unordered(  # type: ignore[name-defined]  # noqa: F821
+            _as_completed_in_order(fs),  # type: ignore[name-defined]  # noqa: F821
+            timeout=timeout,
+        )
+
+    original.__code__ = as_completed.__code__
+
+
+_order_as_completed()

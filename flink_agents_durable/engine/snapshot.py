@@ -197,7 +197,8 @@ def run_image(run: Run) -> RunImage:
         run.applied,
         run.delivered,
         run.start_time,
-        run.applied > 0,  # `begin` is the first record: queued is not enough, it may never reach the log (P12)
+        run.applied
+        > 0,  # `begin` is the first record: queued is not enough, it may never reach the log (P12)
         run.time,
         [_execution_image(execution) for execution in run.executions.values()],
         sorted(run.done),

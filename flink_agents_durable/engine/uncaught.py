@@ -22,7 +22,9 @@ def uncaught_slots(error: BaseException, delivered: dict[int, tuple[BaseExceptio
             slots.add(delivered[id(current)][1])
         if isinstance(current, asyncio.CancelledError):
             slots.add(-1)
-        left.extend(member for member in getattr(current, "exceptions", ()) if isinstance(member, BaseException))
+        left.extend(
+            member for member in getattr(current, "exceptions", ()) if isinstance(member, BaseException)
+        )
         if current.__cause__ is not None:
             left.append(current.__cause__)
     return sorted(slots)

@@ -5,14 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flink_agents_durable.engine.engine import Engine
-from flink_agents_durable.engine.payload import PayloadCodec
-from flink_agents_durable.engine.plan import CompiledPlan
-from flink_agents_durable.engine.ports import FAILED, SUCCEEDED, CallStart, Completion, StateEntry
-from flink_agents_durable.engine.settings import EngineSettings
+from flink_agents_durable.engine.ports import (
+    FAILED,
+    INTERRUPTED,
+    SUCCEEDED,
+    CallStart,
+    Completion,
+    StateEntry,
+)
+from flink_agents_durable.engine.run import GONE, Slot
+from flink_agents_durable.runtime.log_positions import RetainedPositions
+from flink_agents_durable.store.protocol import UnknownFateError
 from flink_agents_durable.testing.keyed_state import KeyedState
 
 if TYPE_CHECKING:
     from flink_agents_durable.testing.simulation.world import World
+
+RETAINED = 2
+"""Checkpoints that are kept; the older one may be restored."""
 
 
 class Crashed(BaseException):
@@ -22,23 +32,25 @@ class Crashed(BaseException):
 class Attempt:
     """The ports of one engine; the world moves what waits here."""
 
-    store_durable = True
-    max_record_bytes: int | None = None
-
-    def __init__(
-        self, world: World, number: int, plan: CompiledPlan, codec: PayloadCodec, settings: EngineSettings
-    ) -> None:
+    def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
+        self.store_durable = world.store_durable
+        self.max_record_bytes = world.max_record_bytes
         self.state = KeyedState()
-        self.engine = Engine(plan, self, codec, settings, "simulated")
-        self.calls: dict[int, CallStart] = {}
+        self.engine = Engine(world.plan, self, world.codec, world.settings, world.log.id)
+        self.retained = RetainedPositions(RETAINED)
+        self.log = world.log
+        self.calls: dict[int, tuple[CallStart, Slot]] = {}
         self.batches: list[list[tuple[int, bytes]]] = []  # handed over, not in the log yet
         self.positions: list[int] = []  # end of the log after each of this attempt's batches
         self.start_position = 0
+        self.tail: list[tuple[int, bytes]] = []
         self.acknowledged = 0  # batches that the engine has been told of
         self.timer: int | None = None
+        self.opening = 0  # steps of opening that are done
         self.opened = False
+        self.dead = False
 
     @property
     def applied_position(self) -> int:
@@ -46,61 +58,91 @@ class Attempt:
         applied = self.engine.applied_batches
         return self.positions[applied - 1] if applied else self.start_position
 
+    def crash_point(self, where: str) -> None:
+        """Maybe die here; whoever swallows it cannot do any more."""
+        if self.dead:
+            raise Crashed
+        if self.world.dies(self, where):
+            self.dead = True
+            raise Crashed
+
     # --- ports ---
 
     def append(self, records: list[tuple[int, bytes]]) -> None:
+        self.crash_point("before a hand-over")
         self.batches.append(records)
 
     def append_and_wait(self, records: list[tuple[int, bytes]]) -> None:
+        self.crash_point("before a waiting append")
         self.batches.append(records)
         while self.batches:
             self.write_one()
 
     def write_one(self) -> None:
         """Move one batch into the log."""
-        self.world.crash_point("before append")
+        self.crash_point("before an append")
         batch = self.batches.pop(0)
-        self.positions.append(self.world.append(self, batch))
-        self.world.crash_point("after append")
+        unknown = self.world.chance(self, "unknown_fate")
+        if not unknown or self.world.random.random() < 0.5:
+            self.positions.append(self.world.append(self, batch))
+        if unknown:
+            raise UnknownFateError("the append failed, and may have been written")
+        self.crash_point("after an append")
 
     def start_calls(self, calls: list[CallStart]) -> None:
+        self.crash_point("before calls start")
         for call in calls:
-            self.world.call_started(self, call)
-            self.calls[call.id] = call
+            self.calls[call.id] = (call, self.world.started(self, call))
+        self.crash_point("after calls started")
 
     def cancel_calls(self, ids: list[int]) -> None:
         for id in ids:
-            self.calls.pop(id, None)
+            _, slot = self.calls.pop(id, (None, None))
+            # A call of a batch that timed out is dead only once that is recorded (P18).
+            expired = slot is not None and slot.state == GONE and slot.index in slot.execution.slots
+            if slot is not None and not expired and self.world.counts(self):
+                self.world.invariants.cancelled(slot)
+        self.crash_point("after a cancel")
 
     def run_blocking(self, call: CallStart) -> Completion:
-        self.world.call_started(self, call)
-        self.world.crash_point("in a synchronous call")
-        return self.outcome(call)
+        self.crash_point("before a synchronous call")
+        slot = self.world.started(self, call)
+        self.crash_point("in a synchronous call")
+        completion = self.outcome(call, slot)
+        self.crash_point("after a synchronous call")
+        return completion
 
-    def outcome(self, call: CallStart) -> Completion:
+    def outcome(self, call: CallStart, slot: Slot) -> Completion:
         """Run a call."""
+        if self.world.chance(self, "interrupt"):
+            return call.id, INTERRUPTED, InterruptedError("interrupted")
         try:
             return call.id, SUCCEEDED, call.function(*call.args, **call.kwargs)
         except Exception as error:
             return call.id, FAILED, error
 
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
+        self.crash_point("before an output")
         self.world.emitted(self, key, output)
+        self.crash_point("after an output")
 
     def now(self) -> int:
         return self.world.now
 
     def input_done(self, segment: int) -> None:
-        pass
+        self.crash_point("at the end of a run")
 
     def admit_restored(self) -> int:
         return 0
 
     def set_timer(self, when: int | None) -> None:
         self.timer = when
+        self.crash_point("after a timer was set")
 
     def load_key(self, key: bytes) -> list[StateEntry]:
+        self.crash_point("while a key is read")
         return self.state.load(key)
 
     def load_memory(self, key: bytes) -> list[tuple[str, bytes]]:
+        self.crash_point("while memory is read")
         return self.state.memory(key)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-
-class Fenced(Exception):
-    """An older attempt tried to append."""
+from flink_agents_durable.store.protocol import StoreFencedError
 
 
 class SimulatedLog:
-    """The log of all attempts. Positions count records from 1."""
+    """The log of all attempts under one log id. Positions count records from 1."""
 
-    def __init__(self) -> None:
+    def __init__(self, id: str) -> None:
+        self.id = id
         self.records: list[tuple[int, bytes]] = []
         self.head = 0  # records at or below are truncated
         self.owner = 0
+
+    @property
+    def end(self) -> int:
+        """Position of the last record."""
+        return len(self.records)
 
     def take_over(self, attempt: int) -> None:
         """Fence older attempts; only then may the end be looked up (P21)."""
@@ -22,9 +26,9 @@ class SimulatedLog:
     def append(self, attempt: int, batch: list[tuple[int, bytes]]) -> int:
         """Append a batch; gives the new end. A zombie's batch is refused (P22)."""
         if attempt != self.owner:
-            raise Fenced
+            raise StoreFencedError(f"attempt {attempt} is fenced")
         self.records.extend(batch)
-        return len(self.records)
+        return self.end
 
     def tail(self, position: int) -> list[tuple[int, bytes]]:
         """Records after a position that are still there."""

@@ -1,7 +1,8 @@
 """The world of the simulator: source, log, checkpoints, sink, attempts, and a seeded scheduler.
 
-Actions under simulation report what they see by `World.observe`; durable functions are made by `World.call`.
-A violation is raised as soon as an invariant breaks; its history names every step.
+Actions under simulation report what they see by `World.observe` and send outputs by `World.emit`; their durable
+functions are `World.call` and its like. A violation is raised as soon as an invariant breaks; its history names
+every step.
 """
 
 from __future__ import annotations
@@ -14,37 +15,54 @@ from typing import Any
 
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.errors import AttemptEndedError, DurableExecutionError
+from flink_agents_durable.api.events import OutputEvent
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.payload import PayloadCodec
-from flink_agents_durable.engine.ports import CallStart
-from flink_agents_durable.engine.records import BATCH_END, CUT, OUTCOME, REOPEN, SYNC_OUTCOME, decode_record
+from flink_agents_durable.engine.ports import JOURNAL, CallStart
+from flink_agents_durable.engine.records import decode_record
+from flink_agents_durable.engine.run import Run, Slot
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.testing.keyed_state import KeyedState, key_group
-from flink_agents_durable.testing.simulation.attempt import Attempt, Crashed
-from flink_agents_durable.testing.simulation.log import Fenced, SimulatedLog
+from flink_agents_durable.testing.simulation.attempt import RETAINED, Attempt, Crashed
+from flink_agents_durable.testing.simulation.faults import Faults
+from flink_agents_durable.testing.simulation.invariants import Facts, Invariants, Result
+from flink_agents_durable.testing.simulation.log import SimulatedLog
 
 STEP_LIMIT = 4_000
 """Steps after the last fault: a history that is longer hangs."""
+
+GIVE_UP = 40
+"""Failures of the task after the last fault: a failure that comes back for ever makes a job give up."""
 
 
 class Violation(AssertionError):
     """An invariant is broken."""
 
+    def __init__(self, seed: int, text: str, history: list[str]) -> None:
+        self.text = text
+        self.history = history
+        lines = history if len(history) <= 100 else ["...", *history[-100:]]
+        super().__init__(f"seed {seed}: {text}\n  " + "\n  ".join(lines))
+
 
 @dataclass(frozen=True)
 class CheckpointImage:
-    """What a completed checkpoint holds, and where source and sink were."""
+    """What a checkpoint holds, and where source and sink were."""
 
+    id: int
     state: bytes
     position: int
     source: tuple[tuple[Any, Any], ...]
     outputs: int
-    time: int
+    facts: Facts | None
 
 
 class World:
-    """One history. `inputs` are (key, value); all values are distinct."""
+    """One history. `inputs` are (key, value); all values are distinct unless they are `equal`."""
+
+    OPENING = ("fence", "read")
+    """Steps of opening the log (P21)."""
 
     def __init__(
         self,
@@ -52,9 +70,12 @@ class World:
         make_agent: Callable[[World], Agent],
         inputs: Sequence[tuple[Any, Any]],
         *,
-        crashes: int = 3,
+        faults: Faults | None = None,
         steps: int = 80,
         reorder: bool = True,
+        equal: bool = False,
+        store: bool = True,
+        max_record_bytes: int | None = None,
         settings: EngineSettings | None = None,
     ) -> None:
         self.random = random.Random(seed)
@@ -62,94 +83,145 @@ class World:
         self.inputs = list(inputs)
         self.source = list(inputs)
         self.settings = settings or EngineSettings(strict_values=True)
+        self.store_durable = store
+        self.max_record_bytes = max_record_bytes
         self.codec = PayloadCodec()
+        self.history: list[str] = []
+        self.version = 1
+        self.flipped = False
         self.plan = compile_agent(make_agent(self))
-        self.log = SimulatedLog()
+        self.log = SimulatedLog("simulated")
         self.now = 1_000_000
         self.outputs: list[tuple[Any, Any]] = []
-        self.committed = 0
-        self.recorded: set[Any] = set()  # labels of calls whose outcome is in the log
-        self.doubtful: set[Any] = set()  # labels of reconcilable calls that have started
-        self.seen: dict[Any, Any] = {}
-        self.executed: Counter[Any] = Counter()
-        self.history: list[str] = []
+        self.invariants = Invariants(self.violation, self.codec, equal=equal, durable=store)
+        self.executed: Counter[str] = Counter()
+        self.parents: dict[str, int] = {}
         self.broken: Violation | None = None
-        self.faults = True
-        self.crashes_left = crashes
+        self.faults = faults or Faults()
+        self.faulty = True
+        self.crashes_left = self.faults.crashes
+        self.failures = 0  # of the task since the last fault
         self.steps = steps
         self.reorder = reorder
         self.checkpoints: list[CheckpointImage] = []
+        self.taken = 0
         self.pending: CheckpointImage | None = None
         self.notifications: list[int] = []
         self.zombie: Attempt | None = None
-        self.attempt = self._new_attempt(0)
+        self.attempt = Attempt(self, 0)
         self.attempt.opened = True
         self.attempt.engine.resume(self.now)
 
     # --- what agents under simulation use ---
 
-    def observe(self, ctx: Any, place: Any, value: Any) -> None:
+    def observe(self, ctx: Any, place: str, value: Any) -> None:
         """An action saw a value: on every later attempt it must see the same there."""
-        known = self.seen.setdefault((ctx.run_id, place), value)
-        if known != value:
-            self.violation(f"at {place!r} the action saw {known!r} before a failure and {value!r} after it")
+        attempt, run = _where(ctx)
+        if attempt is self.attempt and attempt.engine.ended is None:
+            self.invariants.observe(run, place, value)
 
-    def call(self, label: Any, fail: float = 0.0) -> Any:
+    def emit(self, ctx: Any, place: str, value: Any, *more: Any) -> None:
+        """Send an output: input, place, and what the action has seen."""
+        attempt, run = _where(ctx)
+        output = [value, place, list(more)]
+        if attempt is self.attempt and attempt.engine.ended is None:
+            self.invariants.expect(run, place, output)
+        ctx.send_event(OutputEvent(output))
+
+    def call(self, label: str, fail: float = 0.0) -> Result:
         """What durable functions of simulated agents do: give a value that no other execution gives."""
+        return self.call_version(label, 0, fail)
+
+    def call_version(self, label: str, version: int, fail: float = 0.0) -> Result:
+        """A call that another version of the code makes with other arguments."""
         self.executed[label] += 1
         if self.random.random() < fail:
-            raise ConnectionError(f"{label} failed")
-        return (label, self.executed[label])
+            raise ConnectionError(f"{label} failed {self.executed[label]}")
+        return Result(label, self.executed[label])
+
+    def call_after(self, label: str, parent: str) -> Result:
+        """A call that depends on an earlier one though its arguments do not show it; see `depends`."""
+        self.executed[label] += 1
+        return Result(label, self.executed[label], self.parents[parent])
+
+    def depends(self, label: str, nonce: int) -> None:
+        """What `call_after` takes for the result of its parent."""
+        self.parents[label] = nonce
+
+    def big(self, label: str) -> Any:
+        """A result that the store may refuse."""
+        self.executed[label] += 1
+        if self.random.random() < 0.5:
+            return Result(label + " " * 5_000, self.executed[label])
+        return Result(label, self.executed[label])
+
+    def remember(self, ctx: Any, path: str, value: Any) -> None:
+        """Write to memory."""
+        ctx.short_term_memory.set(path, (ctx._driver.port.id, value))
+
+    def recall(self, ctx: Any, path: str) -> Any:
+        """Read from memory; only completed executions may have written it."""
+        writer, value = ctx.short_term_memory.get(path, (0, None))
+        if writer:
+            self.invariants.reads(ctx._driver.port.id, writer)
+        return value
+
+    def completes(self, ctx: Any) -> None:
+        """The last thing that an action does, if others read what it has written."""
+        self.invariants.facts.completed.add(ctx._driver.port.id)
 
     def violation(self, text: str) -> None:
         """Raise a violation with the history."""
         # An action may swallow what is raised in it: the next step raises it again.
-        self.broken = self.broken or Violation(f"seed {self.seed}: {text}\n  " + "\n  ".join(self.history[-60:]))
+        self.broken = self.broken or Violation(self.seed, text, list(self.history))
         raise self.broken
 
     # --- what attempts report ---
 
-    def call_started(self, attempt: Attempt, call: CallStart) -> None:
+    def counts(self, attempt: Attempt) -> bool:
+        """Whether what an attempt does matters: a zombie's log may be one that nobody reads any more."""
+        return attempt is self.attempt or (attempt.log is self.log and self.store_durable)
+
+    def chance(self, attempt: Attempt, fault: str) -> bool:
+        """Whether a fault happens now."""
+        probability: float = getattr(self.faults, fault)
+        if not probability or not self.faulty or attempt is not self.attempt:
+            return False
+        return self.random.random() < probability
+
+    def dies(self, attempt: Attempt, where: str) -> bool:
+        """Whether an attempt dies inside a step."""
+        if self.crashes_left and self.chance(attempt, "crash_inside"):
+            self.history.append(f"[{attempt.number}] crash {where}")
+            return True
+        return False
+
+    def started(self, attempt: Attempt, call: CallStart) -> Slot:
         """A call or a reconciler starts."""
-        label = call.args[0] if call.args else None
-        self.history.append(f"[{attempt.number}] starts {call.name} {label}")
-        if attempt is not self.attempt or label is None:
-            return
-        if label in self.recorded:
-            self.violation(f"the call {label} runs again although its outcome was recorded")
-        if isinstance(label, str) and label.startswith("pay"):
-            if label in self.doubtful:
-                self.violation(f"the call {label} was in doubt and runs without its reconciler")
-            self.doubtful.add(label)
+        slot = attempt.engine.calls[call.id]
+        self.history.append(f"[{attempt.number}] starts {call.name} {slot.spec.args[0]}")
+        if self.counts(attempt):
+            self.invariants.starts(slot, call.function is slot.spec.reconciler, attempt is self.attempt)
+        return slot
 
     def append(self, attempt: Attempt, batch: list[tuple[int, bytes]]) -> int:
         """A batch reaches the log."""
-        end = self.log.append(attempt.number, batch)
+        end = attempt.log.append(attempt.number, batch)
+        if attempt.log is not self.log:
+            return end  # what a zombie adds after a fork concerns nobody
         for _, data in batch:
-            record = decode_record(data)
+            record = self.invariants.appended(data)
             self.history.append(
                 f"[{attempt.number}] appends kind {record.kind} run {record.sequence} number {record.number}"
-                f" slot {record.slot} ok {record.ok}"
+                f" execution {record.execution % 997} slot {record.slot} ok {record.ok} {record.slots or ''}"
             )
-            if record.kind in (OUTCOME, SYNC_OUTCOME) and record.ok:
-                value: Any = self.codec.loads(record.payload)
-                if isinstance(value, tuple) and len(value) == 2:
-                    self.recorded.add(value[0])
-            elif record.kind in (CUT, REOPEN, BATCH_END):
-                pass
         return end
 
     def emitted(self, attempt: Attempt, key: Any, output: Any) -> None:
         """An output leaves the operator."""
         if attempt is self.attempt:
-            self.history.append(f"[{attempt.number}] emits {output!r}")
+            self.history.append(f"[{self.attempt.number}] emits {output!r}")
             self.outputs.append((key, output))
-
-    def crash_point(self, where: str) -> None:
-        """Maybe die inside a step."""
-        if self.faults and self.crashes_left and self.random.random() < 0.01:
-            self.history.append(f"crash {where}")
-            raise Crashed
 
     # --- steps ---
 
@@ -158,7 +230,8 @@ class World:
         for _ in range(self.steps):
             if not self.step():
                 break
-        self.faults = False
+        self.faulty = False
+        self.history.append("no more faults")
         for _ in range(STEP_LIMIT):
             if not self.step():
                 break
@@ -168,23 +241,33 @@ class World:
 
     def step(self) -> bool:
         """One random step; False if nothing can move."""
-        if self.broken is not None:
-            raise self.broken
         choices = self._choices()
         if not choices:
             return False
         step = self.random.choice(choices)
+        attempt = self.attempt
         try:
             step()
-        except (Crashed, AttemptEndedError, Fenced):
+        except (Crashed, AttemptEndedError) as error:
+            if attempt is not self.attempt:
+                raise
+            self.history.append(f"[{attempt.number}] ends: {error}")
             self._restart(zombie=False)
         except DurableExecutionError as error:
-            self.history.append(f"the task fails: {error}")
+            self.failures += not self.faulty
+            if self.failures > GIVE_UP:
+                self.violation(f"the job gives up: {error}")
+            self.history.append(f"[{attempt.number}] the task fails: {error}")
             self._restart(zombie=False)
+        if self.broken is not None:
+            raise self.broken
+        if self.invariants.strict and not self.flipped and self.attempt.engine.stats.mismatches:
+            self.violation("a replay asked for another call than the recorded one")
         return True
 
     def _choices(self) -> list[Callable[[], None]]:
         attempt = self.attempt
+        faulty = self.faulty
         choices: list[Callable[[], None]] = []
         if not attempt.opened:
             choices.append(self._open)
@@ -197,17 +280,23 @@ class World:
                 choices += [self._acknowledge] * 2
             if attempt.timer is not None:
                 choices.append(self._fire)
-            if self.faults and self.pending is None:
-                choices.append(self._trigger_checkpoint)
+            if faulty:
+                choices += [self._trigger_checkpoint, self._flush][: 2 if self.pending is None else 0]
+                if self.chance(attempt, "wake_up"):
+                    choices.append(self._wake_up)
+                if self.chance(attempt, "stop"):
+                    choices = [self._stop_with_savepoint]
         if self.pending is not None:
             choices.append(self._complete_checkpoint)
-            if self.faults:
+            if faulty:
                 choices.append(self._abort_checkpoint)
         if self.notifications:
             choices.append(self._notify)
         if self.zombie is not None:
-            choices += [self._zombie_step] * bool(self.zombie.batches or self.zombie.calls)
-        if self.faults and self.crashes_left and self.random.random() < 0.15:
+            zombie = self.zombie
+            moves = bool(zombie.batches or zombie.calls) + (zombie.acknowledged < len(zombie.positions))
+            choices += [self._zombie_step] * moves
+        if self.crashes_left and self.chance(attempt, "crash"):
             choices = [self._crash]
         return choices
 
@@ -222,9 +311,9 @@ class World:
     def _finish(self) -> None:
         attempt = self.attempt
         id = self.random.choice(sorted(attempt.calls))
-        call = attempt.calls.pop(id)
+        call, slot = attempt.calls.pop(id)
         self.now += self.random.randrange(3)
-        completion = attempt.outcome(call)
+        completion = attempt.outcome(call, slot)
         self.history.append(f"[{attempt.number}] {call.name} ends: {completion[2]!r}")
         attempt.engine.complete([completion], self.now)
 
@@ -241,71 +330,142 @@ class World:
         self.history.append(f"[{attempt.number}] time {self.now}")
         attempt.engine.fire_timers(self.now)
 
-    def _trigger_checkpoint(self) -> None:
+    def _wake_up(self) -> None:
+        """A wake-up for nothing: too early, or a second time."""
+        engine = self.attempt.engine
+        self.history.append("wake-ups for nothing")
+        engine.fire_timers(self.now)
+        engine.acknowledge(self.attempt.acknowledged, self.now)
+        engine.complete([(-1, 0, Result("late", 0))], self.now)
+
+    # --- checkpoints ---
+
+    def _flush(self) -> None:
+        """Changed keys are written early (K6)."""
+        self.history.append("keyed state is written")
+        self.attempt.state.apply(self.attempt.engine.snapshot())
+
+    def _snapshot(self) -> CheckpointImage:
         attempt = self.attempt
         attempt.state.apply(attempt.engine.snapshot())
-        self.history.append(f"[{attempt.number}] snapshot at {attempt.applied_position}")
-        image = attempt.state.to_checkpoint("simulated", {})
-        self.pending = CheckpointImage(
-            image, attempt.applied_position, tuple(self.source), len(self.outputs), self.now
-        )
+        position = attempt.applied_position
+        self.taken += 1
+        facts = None
+        if not self.store_durable or self.faults.fork:
+            facts = self._facts_of(attempt.state)
+        state = attempt.state.to_checkpoint(self.log.id, {})
+        return CheckpointImage(self.taken, state, position, tuple(self.source), len(self.outputs), facts)
+
+    def _facts_of(self, state: KeyedState) -> Facts:
+        """What is known when only a checkpoint is left: what was seen, and the records in it."""
+        facts = self.invariants.image()
+        facts.recorded, facts.dead = {}, {}
+        for key in state.active_keys():
+            for kind, _, data in state.load(key):
+                if kind == JOURNAL:
+                    self.invariants.learn(facts, decode_record(data))
+        return facts
+
+    def _trigger_checkpoint(self) -> None:
+        self.pending = image = self._snapshot()
+        self.history.append(f"[{self.attempt.number}] snapshot {image.id} at {image.position}")
+        self.attempt.retained.taken(image.id, {0: image.position})
 
     def _complete_checkpoint(self) -> None:
         assert self.pending is not None
-        self.history.append("checkpoint completes")
-        self.checkpoints = [*self.checkpoints, self.pending][-2:]
-        self.committed = self.pending.outputs
+        self.history.append(f"checkpoint {self.pending.id} completes")
+        self.checkpoints = [*self.checkpoints, self.pending][-RETAINED:]
+        self.notifications.append(self.pending.id)
         self.pending = None
-        if len(self.checkpoints) == 2:
-            self.notifications.append(self.checkpoints[0].position)
 
     def _abort_checkpoint(self) -> None:
+        assert self.pending is not None
         self.history.append("checkpoint aborted")
+        self.attempt.retained.aborted(self.pending.id)
         self.pending = None
 
     def _notify(self) -> None:
-        position = self.notifications.pop(0)
-        if self.faults and self.random.random() < 0.3:
-            return  # lost
-        self.history.append(f"log cut at {position}")
-        self.log.truncate(position)
+        id = self.notifications.pop(0)
+        if self.chance(self.attempt, "lost_notification"):
+            return
+        positions = self.attempt.retained.completed(id)
+        if positions is not None:
+            self.history.append(f"log cut at {positions[0]}")
+            self.log.truncate(positions[0])
+
+    def _stop_with_savepoint(self) -> None:
+        """Stop, and start again from the savepoint, which counts for no truncation (P23)."""
+        image = self._snapshot()
+        self.history.append(f"stop with savepoint at {image.position}")
+        self.checkpoints = [image]
+        self._restart(zombie=False)
+
+    # --- failures ---
 
     def _zombie_step(self) -> None:
         zombie = self.zombie
         assert zombie is not None
         try:
-            if zombie.batches:
+            if zombie.acknowledged < len(zombie.positions):
+                zombie.acknowledged = len(zombie.positions)
+                zombie.engine.acknowledge(zombie.acknowledged, self.now)
+            elif zombie.batches:
                 zombie.write_one()
             else:
                 id = self.random.choice(sorted(zombie.calls))
-                zombie.engine.complete([zombie.outcome(zombie.calls.pop(id))], self.now)
-        except (Fenced, Crashed, DurableExecutionError):
+                zombie.engine.complete([zombie.outcome(*zombie.calls.pop(id))], self.now)
+        except (Crashed, DurableExecutionError) as error:
+            self.history.append(f"zombie [{zombie.number}] ends: {error}")
             self.zombie = None
 
-    # --- failures ---
-
     def _crash(self) -> None:
-        self.history.append("crash")
-        self._restart(zombie=self.attempt.opened and self.random.random() < 0.5)
+        self.history.append(f"[{self.attempt.number}] crash")
+        self._restart(zombie=self.attempt.opened and self.random.random() < self.faults.zombie)
 
     def _restart(self, *, zombie: bool) -> None:
-        if self.faults:
+        if self.faulty:
             self.crashes_left = max(0, self.crashes_left - 1)
         old = self.attempt
         self.zombie = old if zombie else None
-        if not zombie:
-            old.engine.close()
         self.pending = None
         self.notifications = []
-        if self.faults and len(self.checkpoints) == 2 and self.random.random() < 0.3:
+        if len(self.checkpoints) == 2 and self.chance(old, "older"):
             self.checkpoints.pop()
             self.history.append("restore from the older checkpoint")
         image = self.checkpoints[-1] if self.checkpoints else None
-        self.committed = image.outputs if image else 0
-        del self.outputs[self.committed :]
+        del self.outputs[image.outputs if image else 0 :]
         self.source = list(image.source) if image else list(self.inputs)
         self._shuffle_keys()
-        self.attempt = self._new_attempt(old.number + 1)
+        if self.chance(old, "flip"):
+            self.version, self.flipped = 3 - self.version, True
+            self.history.append(f"version {self.version} of the code")
+        if self.chance(old, "lost_head"):
+            self._lose_head()
+        if self.store_durable and self.chance(old, "fork"):
+            self.log = SimulatedLog(f"fork {old.number}")
+            self.checkpoints = self.checkpoints[-1:]
+            self.history.append("a fork: from here on another log")
+            self.invariants.restore(image.facts if image else None)
+            self.invariants.facts.numbers.clear()
+        elif not self.store_durable:
+            self.invariants.restore(image.facts if image else None)
+        self.attempt = Attempt(self, old.number + 1)
+        if not zombie:
+            self._close(old)
+
+    def _lose_head(self) -> None:
+        position = self.checkpoints[-1].position if self.checkpoints else 0
+        if position < self.log.end:
+            self.log.truncate(self.random.randint(position, self.log.end))
+            self.invariants.strict = False
+            self.history.append(f"the log is gone up to {self.log.head}")
+
+    def _close(self, attempt: Attempt) -> None:
+        attempt.dead = True
+        attempt.engine.close()
+        engine = attempt.engine
+        if engine.keys or engine.calls or engine.dirty:
+            self.violation("something is left in an engine that was closed")
 
     def _shuffle_keys(self) -> None:
         """Inputs come back in another order; with `reorder` sometimes also those of one key (S6)."""
@@ -319,37 +479,70 @@ class World:
             queues.setdefault(key, []).append((key, value))
         self.source = [queues[key].pop(0) for key in keys]
 
-    def _new_attempt(self, number: int) -> Attempt:
-        return Attempt(self, number, self.plan, self.codec, self.settings)
+    # --- opening ---
 
     def _open(self) -> None:
-        """Fence, find the end, read, merge, resume (P21)."""
+        """Fence, find the end, read; then merge and resume (P21)."""
         attempt = self.attempt
-        self.log.take_over(attempt.number)
+        step = self.OPENING[attempt.opening]
+        attempt.opening += 1
+        self.history.append(f"[{attempt.number}] opens: {step}")
         image = self.checkpoints[-1] if self.checkpoints else None
+        position = (
+            image.position
+            if image and KeyedState.from_checkpoint(image.state)[1].log_id == self.log.id
+            else 0
+        )
+        if step == "fence":
+            self.log.take_over(attempt.number)
+        else:
+            if self.invariants.strict and position < self.log.head:
+                self.violation(f"the log was cut at {self.log.head}, the restore needs it from {position}")
+            attempt.tail = self.log.tail(position)
+            attempt.start_position = self.log.end
+        if attempt.opening < len(self.OPENING):
+            return
         if image is not None:
             attempt.state, _ = KeyedState.from_checkpoint(image.state)
-        self.history.append(f"[{attempt.number}] opens from position {image.position if image else 0}")
+        engine = attempt.engine
         for key in attempt.state.active_keys():
-            attempt.engine.restore_key(key, key_group(key), attempt.state.load(key))
-        for group, record in self.log.tail(image.position if image else 0):
-            attempt.engine.restore_tail(group, record)
-        attempt.start_position = len(self.log.records)
+            attempt.crash_point("while state is restored")
+            engine.restore_key(key, key_group(key), attempt.state.load(key))
+        for group, record in attempt.tail if self.store_durable else ():
+            engine.restore_tail(group, record)
+        attempt.crash_point("before it resumes")
         attempt.opened = True
-        attempt.engine.resume(self.now)
+        engine.resume(self.now)
 
     # --- the end ---
 
     def _check_end(self) -> None:
-        engine = self.attempt.engine
-        if engine.live_runs or engine.in_flight or engine.calls or self.attempt.timer is not None:
-            self.violation(
-                f"work is left: {engine.live_runs} runs, {engine.in_flight} in flight, {engine.calls}, timer {self.attempt.timer}"
-            )
-        self.attempt.state.apply(engine.snapshot())
-        unclaimed = sum(len(ks.unclaimed) for ks in engine.keys.values())
-        if self.attempt.state.entries() and not unclaimed:
-            self.violation(f"{self.attempt.state.entries()} entries are left in the keyed state")
-        twice = [output for output, count in Counter(map(repr, self.outputs)).items() if count > 1]
-        if twice:
-            self.violation(f"emitted twice: {twice}")
+        attempt, engine = self.attempt, self.attempt.engine
+        for _ in range(RETAINED):  # after which nothing of the log is needed any more
+            self._trigger_checkpoint()
+            self._complete_checkpoint()
+            while self.notifications:
+                self._notify()
+        left = {
+            "runs": engine.live_runs,
+            "in flight": engine.in_flight,
+            "calls": engine.calls,
+            "calls of the executor": attempt.calls,
+            "timer": attempt.timer is not None,
+            "timers": engine.timers.next() is not None,
+            "keys": engine.keys,
+            "dirty keys": engine.dirty,
+            "records": [*engine.journal.outbox, *engine.journal.unacknowledged, *attempt.batches],
+            "commands": [*engine.starts, *engine.cancels, *engine.idle],
+            "entries in the keyed state": attempt.state.entries(),
+            "records in the log": self.log.tail(0) if self.store_durable else (),
+        }
+        for what, value in left.items():
+            if value:
+                self.violation(f"left at the end: {what}: {value}")
+        self.invariants.check_outputs(self.outputs, self.inputs, ordered=not self.reorder)
+
+
+def _where(ctx: Any) -> tuple[Attempt, Run]:
+    port = ctx._driver.port
+    return port._engine.ports, port._execution.run

@@ -1,0 +1,182 @@
+"""What one subtask does: marginal costs between two sizes of the same job, so that start-up cancels out.
+
+Each job runs in a process of its own. `limit` is what the machine gives to the same work without us, measured
+in the same run.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from bench_agents import Load, Measured
+from bench_store import measure_limit
+
+RECORD_BYTES = 100
+"""About what the record of a no-op call takes; the bare inserts are of this size."""
+
+
+def run(load: Load) -> Measured:
+    """Run a load in a process of its own."""
+    command = [sys.executable, str(Path(__file__).parent / "bench_agents.py"), json.dumps(asdict(load))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        raise SystemExit(f"the job of {load} failed:\n{done.stderr[-4000:]}")
+    return Measured(**json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def marginal(small: dict[str, Any], large: dict[str, Any], units: Callable[[Load], int]) -> float:
+    """Units a second between two sizes of a job; the best of two runs of each."""
+    one, two = Load(**small), Load(**large)
+    fast = min((run(one) for _ in range(2)), key=lambda measured: measured.seconds)
+    slow = min((run(two) for _ in range(2)), key=lambda measured: measured.seconds)
+    return (units(two) - units(one)) / (slow.seconds - fast.seconds)
+
+
+def report(name: str, value: str, what: str, ratio: str = "") -> None:
+    """Print one line of the report."""
+    print(f"{name:<8} {value:>10} {what}{'; ' + ratio if ratio else ''}")
+
+
+def python_limit() -> float:
+    """Bare asyncio on this machine: tasks that await no-op tasks, a second. The same two cores, one thread."""
+    import asyncio
+
+    async def nothing(number: int) -> int:
+        return number
+
+    async def main() -> float:
+        begin = time.perf_counter()
+        for number in range(100_000):
+            await asyncio.ensure_future(nothing(number))
+        return 100_000 / (time.perf_counter() - begin)
+
+    return max(asyncio.run(main()) for _ in range(3))
+
+
+def calls() -> None:
+    bare = python_limit()
+    rate = marginal(
+        {"inputs": 1000, "keys": 1000, "calls": 20},
+        {"inputs": 1000, "keys": 1000, "calls": 140},
+        lambda load: load.inputs * load.calls,
+    )
+    report(
+        "calls",
+        f"{rate:,.0f}",
+        "durable async calls/s without store, 1,000 keys in flight",
+        f"{rate / bare:.2f} of bare asyncio tasks ({bare:,.0f}/s)",
+    )
+
+
+def sqlite() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bare = measure_limit(Path(folder), 3.0, RECORD_BYTES, 1000, "FULL")
+    rate = marginal(
+        {"inputs": 1000, "keys": 1000, "calls": 20, "store": "sqlite"},
+        {"inputs": 1000, "keys": 1000, "calls": 140, "store": "sqlite"},
+        lambda load: load.inputs * load.calls,
+    )
+    report(
+        "sqlite",
+        f"{rate:,.0f}",
+        "durable async calls/s on sqlite, synchronous=FULL",
+        f"{rate / bare:.3f} of bare group-committed inserts ({bare:,.0f}/s)",
+    )
+
+
+def sync() -> None:
+    rate = marginal(
+        {"inputs": 100, "keys": 100, "calls": 100, "kind": "sync"},
+        {"inputs": 100, "keys": 100, "calls": 900, "kind": "sync"},
+        lambda load: load.inputs * load.calls,
+    )
+    report(
+        "sync",
+        f"{rate:,.0f}",
+        "synchronous durable calls/s without store",
+        f"{rate * thread_round_trip():.2f} of a bare hand-over to a thread and back",
+    )
+
+
+def thread_round_trip() -> float:
+    """Seconds for a bare hand-over to a worker thread and back, the least a synchronous call can cost."""
+    import queue
+    import threading
+
+    there: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    back: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def work() -> None:
+        while (item := there.get()) is not None:
+            back.put(item)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    best = 1.0
+    for _ in range(5):
+        begin = time.perf_counter()
+        for number in range(2000):
+            there.put(number + 1)
+            back.get()
+        best = min(best, (time.perf_counter() - begin) / 2000)
+    there.put(None)
+    thread.join()
+    return best
+
+
+def inputs() -> None:
+    rate = marginal(
+        {"inputs": 20_000, "keys": 5000}, {"inputs": 140_000, "keys": 5000}, lambda load: load.inputs
+    )
+    report("inputs", f"{rate:,.0f}", "inputs/s without calls, one output each")
+
+
+def waiting() -> None:
+    async_ = run(Load(5000, 5000, kind="wait", seconds=0.5))
+    report("waiting", f"{async_.seconds:.2f}", "s for 5,000 inputs that each wait 0.5 s in an async def call")
+    plain = run(Load(100, 100, kind="wait-plain", seconds=0.5))
+    report("waiting", f"{plain.seconds:.2f}", "s for 100 that wait 0.5 s in plain functions, default options")
+
+
+def idle() -> None:
+    short = run(Load(1000, 1000, kind="wait", seconds=1.0))
+    long = run(Load(1000, 1000, kind="wait", seconds=6.0))
+    share = (long.cpu - short.cpu) / (long.seconds - short.seconds)
+    report("idle", f"{100 * share:.2f}", "% of a core while 1,000 calls wait 5 s")
+
+
+def bytes_() -> None:
+    few = run(Load(10, 10, calls=200, kind="kilobyte", store="sqlite"))
+    many = run(Load(10, 10, calls=1200, kind="kilobyte", store="sqlite"))
+    report(
+        "bytes",
+        f"{few.log_bytes / 2000:,.0f}",
+        "bytes on disk a call of a 1 kB result, of 2,000 calls",
+        f"{many.log_bytes / 12_000:,.0f} of 12,000",
+    )
+
+
+BENCHES = {f.__name__.rstrip("_"): f for f in (calls, sqlite, sync, inputs, waiting, idle, bytes_)}
+
+
+def main() -> None:
+    unknown = [name for name in sys.argv[1:] if name not in BENCHES]
+    if unknown:
+        raise SystemExit(f"no such benchmark: {', '.join(unknown)}; there are {', '.join(BENCHES)}")
+    for name in sys.argv[1:] or BENCHES:
+        BENCHES[name]()
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
