@@ -83,6 +83,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     private transient boolean finished;
     private transient int snapshotKind;
     private transient long stoppedBy;
+    private transient boolean stopCompleted;
 
     DurableAgentOperator(
             StreamOperatorParameters<byte[]> parameters,
@@ -241,9 +242,15 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     @Override
     public void endInput() throws Exception {
         step("end_input");
-        while (live > 0) {
+        if (live == 0) {
+            return;
+        }
+        RemainingInput remaining = RemainingInput.of(getContainingTask(), mailbox);
+        remaining.read();
+        while (live > 0 && !stopCompleted) {
             mailbox.yield();
         }
+        remaining.stop();
     }
 
     // ---------------------------------------------------------------- steps of the engine
@@ -390,6 +397,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     public void notifyCheckpointComplete(long checkpointId) throws Exception {
         super.notifyCheckpointComplete(checkpointId);
         python("completed", checkpointId);
+        stopCompleted |= checkpointId == stoppedBy;
     }
 
     @Override
