@@ -14,7 +14,11 @@ from flink_agents_durable.api.resources import ResourceType
 from flink_agents_durable.flink import modes, requirements, tables
 from flink_agents_durable.flink.builder import AgentBuilder
 from flink_agents_durable.flink.inputs import Selector
-from flink_agents_durable.flink.interpreter import interpreter_settings, jvm_environment_path
+from flink_agents_durable.flink.interpreter import (
+    absolute_dependencies,
+    interpreter_settings,
+    jvm_environment_path,
+)
 from flink_agents_durable.flink.jar import bridge_jar
 
 
@@ -117,6 +121,7 @@ class AgentsExecutionEnvironment:
         config = self._flink_config()
         jvm_path = jvm_environment_path(get_gateway())
         settings = interpreter_settings(config, local=self._is_local, jvm_path=jvm_path)
+        settings.update(absolute_dependencies(config))
         if modes.BUNDLE_MILLIS not in config:
             settings[modes.BUNDLE_MILLIS] = modes.SHORT_BUNDLE_MILLIS
         for key, value in settings.items():

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,12 @@ PYTHON_PATH = "python.pythonpath"
 
 # A probe imports pemja and prints; what takes longer hangs (a shim that waits for a terminal, a dead mount).
 _PROBE_SECONDS = 30
-_PROBE = "import sys, pemja, cloudpickle, flink_agents_durable; print('%d.%d' % sys.version_info[:2])"
+_PROBE = (
+    "import sys, pemja, cloudpickle, flink_agents_durable, find_libpython; "
+    "assert find_libpython.find_libpython(), 'it was built without a shared library'; "
+    "print('%d.%d' % sys.version_info[:2])"
+)
+_DEPENDENCIES = ("python.files", "python.archives", "python.requirements")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
@@ -56,6 +62,19 @@ def interpreter_settings(config: Mapping[str, str], *, local: bool, jvm_path: st
     return settings
 
 
+def absolute_dependencies(config: Mapping[str, str]) -> dict[str, str]:
+    """Keeps K9: files, archives and requirements of the job are found from where it was submitted."""
+    given = {key: config[key] for key in _DEPENDENCIES if config.get(key)}
+    absolute = {key: ",".join(map(_absolute, value.split(","))) for key, value in given.items()}
+    return {key: value for key, value in absolute.items() if value != given[key]}
+
+
+def _absolute(entry: str) -> str:
+    """`path`, or `path#where it goes`; addresses of other file systems stay."""
+    path, mark, target = entry.partition("#")
+    return entry if ":" in path or os.path.isabs(path) else f"{os.path.abspath(path)}{mark}{target}"
+
+
 def program_path(*, with_standard_library: bool) -> list[str]:
     """The folders from which this program imports, absolute; those of the standard library first."""
     standard: list[str] = []
@@ -75,6 +94,11 @@ def check_interpreter(executable: str) -> None:
     """Case 37: an interpreter without pemja or of another version fails here, with the remedy."""
     if _same_program(executable, sys.executable):
         missing = [name for name in ("pemja", "cloudpickle") if importlib.util.find_spec(name) is None]
+        if not missing and find_libpython() is None:
+            raise ConfigurationError(
+                f"this Python ({sys.executable}) has no shared library, which Flink's JVM needs. "
+                "Remedy: Debian: apt-get install libpython3-dev; pyenv: PYTHON_CONFIGURE_OPTS=--enable-shared"
+            )
         if missing:
             raise ConfigurationError(
                 f"this Python ({sys.executable}) has no {' and no '.join(missing)}, which runs agents inside "
@@ -106,6 +130,15 @@ def check_interpreter(executable: str) -> None:
             f"{EXECUTABLE} = {executable!r} is Python {version}, this program runs on {own}, and "
             f"agents travel as code of one version. {remedy}"
         )
+
+
+@cache
+def find_libpython() -> str | None:
+    """The library of this interpreter, found as pemja finds it."""
+    from find_libpython import find_libpython as find
+
+    found: str | None = find()
+    return found
 
 
 def _same_program(one: str, other: str) -> bool:

@@ -14,6 +14,7 @@ from flink_agents_durable.flink import interpreter, jar
 from flink_agents_durable.flink.interpreter import (
     EXECUTABLE,
     PYTHON_PATH,
+    absolute_dependencies,
     check_interpreter,
     interpreter_settings,
     program_path,
@@ -95,6 +96,25 @@ def test_this_interpreter_is_checked_without_starting_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(interpreter.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match="has no pemja"):
         check_interpreter(sys.executable)
+
+
+def test_an_interpreter_without_a_shared_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "find_libpython", lambda: None)
+    with pytest.raises(ConfigurationError, match=r"no shared library.*Remedy"):
+        check_interpreter(sys.executable)
+
+
+def test_k9_relative_dependencies_become_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = {
+        "python.files": "a.py,/b.py,hdfs://host/c.py",
+        "python.archives": "data.zip#data",
+        "python.requirements": "/requirements.txt",
+    }
+    assert absolute_dependencies(config) == {
+        "python.files": f"{tmp_path}/a.py,/b.py,hdfs://host/c.py",
+        "python.archives": f"{tmp_path}/data.zip#data",
+    }
 
 
 def test_folders_of_the_program_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
