@@ -159,7 +159,11 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         settings.put("restored_checkpoint_id", restoredCheckpointId);
         settings.put("plan", spec.plan);
         settings.put("close_timeout_millis", spec.closeTimeoutMillis);
-        settings.put("num_retained", job.get(CheckpointingOptions.MAX_RETAINED_CHECKPOINTS));
+        Configuration taskManager = environment.getTaskManagerInfo().getConfiguration();
+        settings.put(
+                "num_retained",
+                job.getOptional(CheckpointingOptions.MAX_RETAINED_CHECKPOINTS)
+                        .orElse(taskManager.get(CheckpointingOptions.MAX_RETAINED_CHECKPOINTS)));
         settings.put("local", "local".equals(job.get(DeploymentOptions.TARGET)));
         settings.put("unaligned", CheckpointingOptions.isUnalignedCheckpointEnabled(job));
         return settings;
