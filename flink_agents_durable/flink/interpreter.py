@@ -14,7 +14,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from flink_agents_durable.api.errors import ConfigurationError
@@ -47,19 +46,26 @@ def interpreter_settings(config: Mapping[str, str], *, local: bool, jvm_path: st
 
     Raises ConfigurationError if the interpreter that tasks would run cannot work.
     """
-    settings: dict[str, str] = {}
-    here = local or _cluster_is_on_this_machine(config)
-    if here:
-        for key in (EXECUTABLE, CLIENT_EXECUTABLE):
-            if key not in config:
-                settings[key] = sys.executable
-        check_interpreter(config.get(EXECUTABLE, sys.executable))
-    if local:
-        # A local job sees the modules that its program sees: those beside the script too.
-        folders = program_path(with_standard_library=not _is_first_python(jvm_path))
-        known = [part for part in config.get(PYTHON_PATH, "").split(os.pathsep) if part]
-        settings[PYTHON_PATH] = os.pathsep.join(dict.fromkeys(known + folders))
+    if not runs_here(config, local=local):
+        return {}
+    settings = {key: sys.executable for key in (EXECUTABLE, CLIENT_EXECUTABLE) if key not in config}
+    executable = config.get(EXECUTABLE, sys.executable)
+    check_interpreter(executable)
+    # Tasks see the modules that this program sees, those beside the script too.
+    folders = program_path()
+    if not _same_program(executable, sys.executable):
+        folders = [folder for folder in folders if not _belongs_to_interpreter(folder)]
+    elif not (local and _is_first_python(jvm_path)):
+        folders = standard_library() + folders
+    known = [part for part in config.get(PYTHON_PATH, "").split(os.pathsep) if part]
+    settings[PYTHON_PATH] = os.pathsep.join(dict.fromkeys(known + folders))
     return settings
+
+
+def runs_here(config: Mapping[str, str], *, local: bool) -> bool:
+    """Whether tasks have this machine's file system: local execution, or a standalone cluster on loopback."""
+    host = config.get("rest.address") or config.get("jobmanager.rpc.address")
+    return local or host in _LOOPBACK
 
 
 def absolute_dependencies(config: Mapping[str, str]) -> dict[str, str]:
@@ -75,19 +81,22 @@ def _absolute(entry: str) -> str:
     return entry if ":" in path or os.path.isabs(path) else f"{os.path.abspath(path)}{mark}{target}"
 
 
-def program_path(*, with_standard_library: bool) -> list[str]:
-    """The folders from which this program imports, absolute; those of the standard library first."""
-    standard: list[str] = []
-    others: list[str] = []
-    prefixes = [os.path.realpath(os.path.dirname(os.__file__))]
-    for entry in sys.path:
-        folder = os.path.abspath(entry or os.getcwd())
-        if not os.path.exists(folder):
-            continue
-        own = os.path.realpath(folder)
-        is_standard = own in prefixes or (own.endswith("lib-dynload") and os.path.dirname(own) in prefixes)
-        (standard if is_standard else others).append(folder)
-    return (standard if with_standard_library else []) + others
+def program_path() -> list[str]:
+    """The folders from which this program imports, absolute, without those of the standard library."""
+    standard = set(map(os.path.realpath, standard_library()))
+    folders = (os.path.abspath(entry or os.getcwd()) for entry in sys.path)
+    return [
+        folder for folder in folders if os.path.exists(folder) and os.path.realpath(folder) not in standard
+    ]
+
+
+def standard_library() -> list[str]:
+    folder = os.path.dirname(os.__file__)
+    return [folder, os.path.join(folder, "lib-dynload")]
+
+
+def _belongs_to_interpreter(folder: str) -> bool:
+    return any(os.path.commonpath([prefix, folder]) == prefix for prefix in (sys.prefix, sys.base_prefix))
 
 
 def check_interpreter(executable: str) -> None:
@@ -154,12 +163,6 @@ def _is_first_python(jvm_path: str) -> bool:
     """Whether the JVM's first python3 is this one, so that the embedded interpreter finds its own folders."""
     found = shutil.which("python3", path=jvm_path)
     return found is not None and os.path.dirname(found) == os.path.dirname(sys.executable)
-
-
-def _cluster_is_on_this_machine(config: Mapping[str, str]) -> bool:
-    """A standalone cluster on loopback has the same file system, so this interpreter's path is good there."""
-    host = config.get("rest.address") or config.get("jobmanager.rpc.address")
-    return host in _LOOPBACK and Path(sys.executable).exists()
 
 
 def jvm_environment_path(gateway: Any) -> str:

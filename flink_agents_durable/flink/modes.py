@@ -2,8 +2,8 @@
 
 PyFlink's process mode sends records to another process in bundles: up to a second late by default. Thread
 mode runs in the JVM, one record at a time, but does not convert all types. So our operators run in thread
-mode wherever it converts the types at hand, whatever the mode of the user's own operators is, and bundles of
-the operators in process mode are kept short unless the user set their length.
+mode wherever it works, unless the user chose a mode for all; the user's own operators keep theirs, and bundles
+of the operators in process mode are kept short unless the user set their length.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from pyflink.datastream import DataStream, ProcessFunction
 from pyflink.datastream.data_stream import _create_j_data_stream_python_function_info
 from pyflink.fn_execution.flink_fn_execution_pb2 import UserDefinedDataStreamFunction
 from pyflink.java_gateway import get_gateway
-from pyflink.util.java_utils import get_j_env_configuration
+from pyflink.util.java_utils import get_j_env_configuration, is_local_deployment
 
 from flink_agents_durable.api.errors import ConfigurationError
+from flink_agents_durable.flink.interpreter import runs_here
 
 EXECUTION_MODE = "python.execution-mode"
 BUNDLE_MILLIS = "python.fn-execution.bundle.time"
@@ -47,9 +48,7 @@ def process(
 ) -> DataStream:
     """`stream.process(...)`, in thread mode where that works. `input_type`: of the elements."""
     config = get_j_env_configuration(stream._j_data_stream.getExecutionEnvironment())
-    explicit = config.toMap().get(EXECUTION_MODE)
-    threads = explicit is None and reads_in_threads(input_type) and writes_in_threads(output_type)
-    if explicit is not None or not threads:
+    if not (_may_thread(config) and reads_in_threads(input_type) and writes_in_threads(output_type)):
         return stream.process(function, output_type).name(name)
     gateway = get_gateway()
     own_config = gateway.jvm.org.apache.flink.configuration.Configuration(config)
@@ -62,6 +61,16 @@ def process(
         j_type,
     )
     return DataStream(stream._j_data_stream.transform(name, j_type, operator))
+
+
+def _may_thread(config: Any) -> bool:
+    """The user chose no mode, and the workers' interpreter is known.
+
+    On another machine, thread mode finds pemja only by the PATH of the TaskManager; process mode runs whatever
+    `python.executable` says.
+    """
+    values = dict(config.toMap())
+    return EXECUTION_MODE not in values and runs_here(values, local=bool(is_local_deployment(config)))
 
 
 def reads_in_threads(kind: Any) -> bool:

@@ -19,6 +19,7 @@ from flink_agents_durable.flink.interpreter import (
     interpreter_settings,
     program_path,
     put_interpreter_first_on_path,
+    standard_library,
 )
 
 OWN_FOLDER = os.path.dirname(sys.executable)
@@ -56,7 +57,10 @@ def test_what_the_user_set_stays(tmp_path: Path) -> None:
     config = {EXECUTABLE: own, "python.client.executable": own, PYTHON_PATH: "/mine"}
     settings = interpreter_settings(config, local=True, jvm_path=OWN_FOLDER)
     assert EXECUTABLE not in settings
-    assert settings[PYTHON_PATH].startswith("/mine:")
+    folders = settings[PYTHON_PATH].split(os.pathsep)
+    assert folders[0] == "/mine"
+    assert os.getcwd() in folders
+    assert not any(folder.endswith("site-packages") for folder in folders)
 
 
 def test_a_remote_cluster_keeps_its_own_interpreter_unless_it_is_on_this_machine() -> None:
@@ -64,7 +68,8 @@ def test_a_remote_cluster_keeps_its_own_interpreter_unless_it_is_on_this_machine
     assert interpreter_settings(remote, local=False, jvm_path="") == {}
     here = interpreter_settings({"rest.address": "localhost"}, local=False, jvm_path="")
     assert here[EXECUTABLE] == sys.executable
-    assert PYTHON_PATH not in here
+    # Nobody knows the PATH of its TaskManagers.
+    assert here[PYTHON_PATH].split(os.pathsep)[: len(standard_library())] == standard_library()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +125,7 @@ def test_k9_relative_dependencies_become_absolute(monkeypatch: pytest.MonkeyPatc
 def test_folders_of_the_program_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", "no/such/folder", *sys.path])
-    folders = program_path(with_standard_library=False)
+    folders = program_path()
     assert folders[0] == str(tmp_path)
     assert all(os.path.isabs(folder) for folder in folders)
 
