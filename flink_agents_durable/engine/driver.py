@@ -52,6 +52,7 @@ class PythonDriver(TimerPort):
         self.loop: ActionLoop | None = None
         self.task: asyncio.Task[Any] | None = None
         self.thread = 0  # of the step that runs
+        self.closing = False
         self.hashes = port.id << 16 & 0xFFFFFFFFFFFFFF  # of the futures it makes: the same on replay
         self._context = ActionContext(self)
         self._reference = ContextRef(self._context)
@@ -123,6 +124,7 @@ class PythonDriver(TimerPort):
     def abandon(self) -> None:
         """Close the coroutine on the task thread; what its `finally` blocks ask for is refused (case 26)."""
         if self.loop is not None:
+            self.closing = True
             self.thread = get_ident()
             try:
                 if self.task is not None:
@@ -290,8 +292,10 @@ class PythonDriver(TimerPort):
         raise value
 
     def send(self, event: Any) -> None:
-        """Send an event."""
+        """Send an event; it is dispatched as it stands now, whatever becomes of it later in this step."""
         self.commands.append((SEND, event))
+        if not self.closing:
+            self.port.carry_out(self._take())
 
     # --- the loop's side ---
 

@@ -296,7 +296,7 @@ class Engine:
         if queued.records:
             Resumption.load_claimed(run, queued.records)
         trigger = run.id
-        self.trigger(run, input_event(queued.value[1], trigger), trigger, b"", run.start_time)
+        self.trigger(run, input_event(queued.value[1], trigger, run.timestamp), trigger, b"", run.start_time)
         self.advance(run)
 
     def make_run(self, ks: KeyState, queued: QueuedInput, memory: RunMemory) -> Run:
@@ -307,11 +307,17 @@ class Engine:
         return Run(ks, queued.value[0], queued, id, memory)
 
     def trigger(self, run: Run, event: Any, trigger: bytes, payload: bytes, time: int) -> None:
-        """Make an execution for each action that the event triggers; they start in this step."""
+        """Make an execution for each action that the event triggers; they start in this step.
+
+        Only the first action of an input gets the event itself; the others and those of sent events get what was
+        recorded, so that none sees what another did to it.
+        """
+        own = None if payload else event
         for action in self.plan.by_event.get(event.type, ()):
             execution = Execution(
-                run, action, identity.execution_id(trigger, action.name.encode()), trigger, event, payload
+                run, action, identity.execution_id(trigger, action.name.encode()), trigger, own, payload
             )
+            own = None
             execution.start_number = run.delivered
             execution.start_time = execution.time = time
             if execution.id in run.executions or execution.id in run.done:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _UNCHECKED = b""
+_FIXED = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 class Stepper:
@@ -65,7 +66,7 @@ class Stepper:
             execution.start_version = len(run.memory.commits)
         execution.version = execution.start_version
         event = execution.event
-        if event is None or (engine.settings.strict_values and execution.event_payload):
+        if event is None:
             event = self._recorded_event(execution)
         execution.event = None
         action = execution.action
@@ -78,7 +79,7 @@ class Stepper:
         if execution.event_payload:
             return engine.codec.loads(execution.event_payload)
         value: Any = engine.codec.loads(execution.run.payload)
-        return input_event(value[1], execution.trigger)
+        return input_event(value[1], execution.trigger, execution.run.timestamp)
 
     def replay_next(self, run: Run) -> None:
         """Make the next recorded delivery. Keeps P9: what does not fit is a mismatch, never a hang."""
@@ -145,8 +146,8 @@ class Stepper:
 
     # --- commands ---
 
-    def carry_out(self, execution: Execution, commands: list[Command]) -> None:
-        """Carry out commands in order; after an interruption they are refused (I2)."""
+    def carry_out(self, execution: Execution, commands: list[Command], *, within: bool = False) -> None:
+        """Carry out commands in order, at the end of a step or `within` it; an interruption refuses them (I2)."""
         ended = self._engine.ended
         if ended is not None:
             raise AttemptEndedError(f"the attempt ends: {type(ended).__name__}: {ended}") from ended
@@ -166,7 +167,7 @@ class Stepper:
                 self._place_batch(execution, command[1], command[2], command[3])
             elif kind == FAIL:
                 self._fail(execution, command[1], command[2])
-        if execution.undigested and execution.id in execution.run.executions:
+        if execution.undigested and not within and execution.id in execution.run.executions:
             self.digest_outputs(execution)
 
     def _place(self, slot: Slot) -> None:
@@ -243,9 +244,9 @@ class Stepper:
         engine, run = self._engine, execution.run
         index = execution.sends
         execution.sends = index + 1
-        if event.type == EventType.OutputEvent and index >= execution.suppress:
+        if event.type == EventType.OutputEvent and index >= execution.suppress and _is_fixed(event):
             # Its digest serves P15 alone, and most executions end in the step of their last output.
-            execution.undigested.append(event)
+            execution.undigested.append([event.type, dict(event.attributes)])
             event.source_timestamp = run.timestamp
             engine.ports.emit(run.key_object, event.attributes.get("output"), run.timestamp)
             return
@@ -282,7 +283,7 @@ class Stepper:
         """Take the digests that were put off (P15)."""
         if execution.undigested:
             sent, execution.undigested = execution.undigested, []
-            execution.dispatched += [digest([event.type, event.attributes]) or _UNCHECKED for event in sent]
+            execution.dispatched += [digest(event) or _UNCHECKED for event in sent]
 
     def _complete(self, execution: Execution, *, commit: bool) -> None:
         """An execution has ended: nothing of it stays (L6)."""
@@ -412,9 +413,10 @@ class Stepper:
                 self.start_reserved(slot)
 
 
-def input_event(value: Any, trigger: bytes) -> InputEvent:
+def input_event(value: Any, trigger: bytes, timestamp: int | None) -> InputEvent:
     """The event of an input, with the id that it has on every attempt (L1, P2)."""
     event = InputEvent(value)
+    event.source_timestamp = timestamp
     event._id = functools.partial(identity.event_uuid, trigger)
     return event
 
@@ -425,6 +427,11 @@ def drop_numbers(run: Run, numbers: list[int]) -> None:
     for number in numbers:
         if ks.journal_new.pop(number, None) is None:
             ks.journal_gone.append(number)
+
+
+def _is_fixed(event: Event) -> bool:
+    """Whether the action cannot change what it has sent, so that its digest may be taken later."""
+    return len(event.attributes) == 1 and type(event.attributes.get("output")) in _FIXED
 
 
 def _describe(slot: Slot) -> str:

@@ -71,6 +71,17 @@ class ExecutionPort:
             self._engine.journal.begin(execution.run, self._engine.now)
         return execution.time
 
+    def carry_out(self, commands: list[Command]) -> None:
+        """Carry out commands in the middle of a step; after an interruption they are dropped (I2)."""
+        if self._engine.ended is None:
+            try:
+                self._stepper.carry_out(self._execution, commands, within=True)
+            except Exception:
+                raise  # of what was sent: the action's own mistake
+            except BaseException as error:
+                self._engine.ended = self._engine.ended or error
+                raise
+
     def execute(self, index: int, spec: Any, commands: list[Command]) -> tuple[bool, Any]:
         """A synchronous durable call: replay it, or run it while the task thread waits (P17)."""
         engine, execution = self._engine, self._execution

@@ -318,7 +318,8 @@ class _LocalPorts:
         return self._runner._time
 
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
-        self._runner.outputs.append((key, output))
+        codec = self._runner._codec
+        self._runner.outputs.append((key, codec.loads(codec.dumps(output))))  # as it stands now
         self._runner.timestamps.append(timestamp)
 
     def input_done(self, segment: int) -> None:
