@@ -135,7 +135,7 @@ class WatchedStore:
         self._appended = 0
 
     def __copy__(self) -> WatchedStore:
-        other = WatchedStore.__new__(WatchedStore)
+        other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._inner = copy.copy(self._inner)
         return other

@@ -9,39 +9,8 @@ import pytest
 
 from flink_agents_durable import AttemptEndedError, RunnerContext
 from tests.contracts.functions import ask, check, never
+from tests.contracts.java import PyJObject
 from tests.contracts.kit import Attempts, Gate, WatchedStore, agent_of, called, out, until, values
-
-
-class JavaClass:
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def getName(self) -> str:
-        return self._name
-
-    def getSuperclass(self) -> None:
-        return None
-
-
-class PyJObject:
-    """What pemja hands over for a Java throwable, as far as Python looks at it."""
-
-    def __init__(self, name: str, message: str = "", cause: PyJObject | None = None) -> None:
-        self._name = name
-        self._message = message
-        self._cause = cause
-
-    def getClass(self) -> JavaClass:
-        return JavaClass(self._name)
-
-    def getMessage(self) -> str:
-        return self._message
-
-    def getCause(self) -> PyJObject | None:
-        return self._cause
-
-    def getStackTrace(self) -> list[Any]:
-        return []
 
 
 def interruption() -> RuntimeError:
