@@ -106,16 +106,18 @@ class PythonDriver(TimerPort):
         return self._go_on()
 
     def end_batch(self, slot: int, expired: list[int]) -> list[Command]:
-        """Time-out of a batch: what has no outcome gets a `CallTimeoutError` (F8)."""
+        """Time-out of a batch: what has no outcome gets a `CallTimeoutError` (F8).
+
+        Also when nobody waits for the batch any more: one of its calls may be awaited by itself.
+        """
         gather: GatherFuture | None = self.targets.pop(slot, None)
-        if gather is None:
-            return []
+        after = "" if gather is None else f" after {gather.timeout} s"
         for index in expired:
             future = self.targets.pop(index, None)
             if future is None:
                 continue
             error = CallTimeoutError(
-                f"{future.spec.function_id} had no result when its batch timed out after {gather.timeout} s"
+                f"{future.spec.function_id} had no result when its batch timed out{after}"
             )
             self.failures[id(error)] = (error, index)
             self._settle(future, Outcome(None, error))

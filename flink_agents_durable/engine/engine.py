@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flink_agents_durable.api.errors import (
-    ActionFailedError,
     AttemptEndedError,
     DurableSerializationError,
     RecordTooLargeError,
@@ -20,8 +19,8 @@ from flink_agents_durable.api.errors import (
 )
 from flink_agents_durable.engine import identity, snapshot
 from flink_agents_durable.engine.admission import claim, drop_stale, input_digest
-from flink_agents_durable.engine.commands import NOT_LIVE, Command
-from flink_agents_durable.engine.execution import Stepper, drop_numbers, input_event
+from flink_agents_durable.engine.commands import NOT_LIVE
+from flink_agents_durable.engine.execution import Stepper, drop_numbers, ends_calls, input_event
 from flink_agents_durable.engine.failures import encode_failure
 from flink_agents_durable.engine.journal import Entry, Journal
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
@@ -40,7 +39,6 @@ from flink_agents_durable.engine.records import (
 from flink_agents_durable.engine.resume import Resumption
 from flink_agents_durable.engine.run import (
     BATCH_SLOT,
-    CALL_SLOT,
     GONE,
     RECORDED,
     RESERVING,
@@ -155,7 +153,8 @@ class Engine:
                 continue
             if status == INTERRUPTED:
                 self._interrupt(slot, value)
-            self._record_outcome(slot, status == SUCCEEDED, value)
+            slot.state = RECORDED
+            self.write_outcome(OUTCOME, slot, status == SUCCEEDED, value)
             if slot.batch is not None:
                 self._stepper.start_next_of_batch(slot.batch)
         self._leave()
@@ -375,7 +374,8 @@ class Engine:
         ks = run.key
         if ks.run is not run:
             return
-        self.mark(ks)
+        if not ks.dirty:
+            self.mark(ks)
         kind = entry.kind
         if kind == CUT:
             run.cuts -= 1
@@ -399,7 +399,7 @@ class Engine:
                 return
             execution.numbers.append(entry.number)
             ks.journal_new[entry.number] = entry.data
-            if kind != SYNC_OUTCOME and slot.state == RECORDED:
+            if kind != SYNC_OUTCOME and (slot.state == RECORDED or ends_calls(entry.kind, execution, entry.slots)):
                 self._deliver(entry, slot)
                 self.advance(run)
 
@@ -410,10 +410,6 @@ class Engine:
         self._stepper.deliver(
             slot, entry.kind, entry.number, entry.time, entry.ok, entry.payload, live, entry.slots
         )
-
-    def _record_outcome(self, slot: Slot, ok: bool, value: Any) -> None:
-        slot.state = RECORDED
-        self.write_outcome(OUTCOME, slot, ok, value)
 
     def write_outcome(self, kind: int, slot: Slot, ok: bool, value: Any) -> Entry:
         """Record the outcome of a call; what cannot be recorded is a failure of this call alone (F10, D6)."""
@@ -467,7 +463,14 @@ class Engine:
     def start_call(self, slot: Slot) -> None:
         """Start a call, or its reconciler when it is in doubt (R2)."""
         slot.state = RUNNING
-        self.starts.append(self.call_start(slot))
+        spec = slot.spec
+        if spec.options is not None or slot.pending:
+            self.starts.append(self.call_start(slot))
+            return
+        id = slot.call = self._next_call = self._next_call + 1
+        self.calls[id] = slot
+        name = spec.function_id
+        self.starts.append(CallStart(id, spec.function, spec.args, spec.kwargs, None, name, spec.context))
 
     def call_start(self, slot: Slot) -> CallStart:
         """What the executor needs for this slot."""
@@ -493,20 +496,9 @@ class Engine:
         """A call was interrupted: the caller sees the original, nothing is recorded, the attempt ends (I2, I5)."""
         driver = slot.execution.driver
         assert driver is not None
+        self.journal.hand_over()  # outcomes that came before it are kept
         self.ended = error
         driver.resolve(slot.index, False, b"", error)
         raise AttemptEndedError(
             f"the durable call {slot.spec.function_id} was interrupted ({type(error).__name__}); it stays pending"
         ) from error
-
-    def fail_attempt(self, error: BaseException) -> ActionFailedError:
-        """Mark this attempt as over and give the error to raise."""
-        self.ended = error
-        return error if isinstance(error, ActionFailedError) else ActionFailedError(str(error))
-
-    def commands(self, execution: Execution, commands: list[Command]) -> None:
-        """Carry out what a driver asked for."""
-        self._stepper.carry_out(execution, commands)
-
-
-__all__ = ["CALL_SLOT", "Engine"]

@@ -99,7 +99,9 @@ class Stepper:
             return
         run.replay.popleft()
         if slot is None or slot.state != REPLAYED:
-            return  # it was cancelled by an earlier delivery
+            if not ends_calls(record.kind, execution, record.slots):
+                return  # it was cancelled by an earlier delivery
+            slot = slot or Slot(execution, record.slot, BATCH_SLOT, None)
         if execution.recorded is not None:
             execution.recorded.outcomes.pop(record.slot, None)
         self._engine.stats.calls_replayed += record.kind == OUTCOME
@@ -126,7 +128,10 @@ class Stepper:
             execution.version = run.memory.version_before(number)
         if time > execution.time:
             execution.time = time
-        self._remove(execution, slot)
+        if execution.slots.pop(slot.index, None) is not None:
+            slot.state = GONE
+            if slot.kind == CALL_SLOT:
+                run.open_calls -= 1
         driver: Any = execution.driver
         execution.last_timer = -1 if kind == OUTCOME else slot.index
         if kind == BATCH_END:
@@ -378,6 +383,8 @@ class Stepper:
             if not slot.pending and (slot.batch is not None or slot.spec.reconciler is not None):
                 slot.state = RESERVING
                 reserve.setdefault(slot.execution.id, []).append(slot)
+            elif slot.batch is None:
+                engine.start_call(slot)
             else:
                 self.start_reserved(slot)
         for slots in reserve.values():
@@ -419,6 +426,14 @@ def input_event(value: Any, trigger: bytes, timestamp: int | None) -> InputEvent
     event.source_timestamp = timestamp
     event._id = functools.partial(identity.event_uuid, trigger)
     return event
+
+
+def ends_calls(kind: int, execution: Execution, expired: list[int]) -> bool:
+    """Whether the recorded end of a batch ends calls though nobody waits for the batch any more.
+
+    They were cancelled when the time was over (F8); an action that awaits one of them by itself must hear of it.
+    """
+    return kind == BATCH_END and any(index in execution.slots for index in expired)
 
 
 def drop_numbers(run: Run, numbers: list[int]) -> None:
