@@ -193,7 +193,8 @@ class PythonDriver(TimerPort):
         return self._take()
 
     def _fail(self, error: BaseException) -> list[Command]:
-        self.commands.append((FAIL, error, uncaught_slots(error, self.failures)))
+        timed_out = {} if self.loop is None else self.loop.timed_out
+        self.commands.append((FAIL, error, uncaught_slots(error, self.failures, timed_out)))
         return self._take()
 
     def _settle(self, future: DurableFuture[Any], outcome: Outcome[Any]) -> None:

@@ -133,7 +133,8 @@ class Stepper:
             if slot.kind == CALL_SLOT:
                 run.open_calls -= 1
         driver: Any = execution.driver
-        execution.last_timer = -1 if kind == OUTCOME else slot.index
+        if kind != OUTCOME:
+            execution.last_timer = slot.index
         if kind == BATCH_END:
             for index in expired:
                 late = execution.slots.get(index)

@@ -63,6 +63,8 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self.children: dict[int, ActionTask] = {}
         self.violation: BaseException | None = None
         self._failed: list[ActionTask] = []
+        self._deadline = -1  # slot of the timer whose firing began this step
+        self.timed_out: dict[int, tuple[BaseException, int]] = {}  # exceptions that tasks ended with in such a step
         self._broken = False  # an exception that ends the attempt went through this loop
 
     # --- stepping ---
@@ -91,6 +93,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
             self._broken = True
             raise
         finally:
+            self._deadline = -1
             events._set_running_loop(outer)
 
     def next_hash(self) -> int:
@@ -132,6 +135,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
 
     def fire(self, timer: DurableTimer) -> None:
         """Make the callback of a timer ready."""
+        self._deadline = timer.slot
         self._ready.append(timer)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
@@ -171,8 +175,13 @@ class ActionLoop(asyncio.AbstractEventLoop):
 
     def _child_done(self, task: ActionTask) -> None:
         self.children.pop(task._number, None)
-        if not task.cancelled() and task._log_traceback:
+        if task.cancelled():
+            return
+        if task._log_traceback:
             self._failed.append(task)
+        error = task._exception
+        if error is not None and self._deadline >= 0:
+            self.timed_out[id(error)] = (error, self._deadline)
 
     def unretrieved(self) -> BaseException | None:
         """The exception of a task that failed and that nobody looked at: it must not be lost in silence."""

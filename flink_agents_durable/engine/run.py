@@ -109,7 +109,7 @@ class Execution:
         self.next_slot = 0
         self.numbers: list[int] = []  # of its records in the journal
         self.recorded: Recorded | None = None
-        self.last_timer = -1  # slot of the timer or batch end, when that was the last delivery
+        self.last_timer = -1  # slot of the timer or batch end that was delivered last
         self.reopened: dict[int, int] = {}  # slot -> time from which its deadline counts (P14)
         self.voids: list[tuple[int, int]] = []  # cuts: (slot, record number) (P13)
         self.dispatched: list[bytes] = []  # digests of the events it has sent (P15)
@@ -261,7 +261,7 @@ class KeyState:
         self.claim_limit = 0
         self.counted = 0  # what this key adds to Engine.in_flight
         self.dirty = False
-        self.journal_new: dict[int, bytes] = {}
+        self.journal_new: dict[int, Any] = {}  # records, encoded or (store `none`) as the tuples to encode
         self.journal_gone: list[int] = []
         self.queued_gone: list[int] = []
         self.queued_changed: list[QueuedInput] = []  # stored ones that got more tail records
