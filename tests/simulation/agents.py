@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from flink_agents_durable import Agent, Event, InputEvent, OutputEvent
-from flink_agents_durable.testing.simulation import World
+from flink_agents_durable import Agent, Event, InputEvent
+from flink_agents_durable.api.errors import CallTimeoutError, RecordTooLargeError
+from flink_agents_durable.testing.simulation import Result, World
+from tests.simulation.programs import generated
 
 
-def out(ctx: Any, value: Any, tag: str, *more: Any) -> None:
-    """Emit one tagged output."""
-    ctx.send_event(OutputEvent([value, tag, list(more)]))
+def pay(world: World, ctx: Any, label: str) -> Any:
+    """A call that must not be made twice."""
+    return ctx.durable_execute_async(world.call, label, reconciler=lambda: Result(label, 0))
 
 
 def sequence(world: World) -> Agent:
@@ -28,10 +31,10 @@ def sequence(world: World) -> Agent:
         world.observe(ctx, "a", a)
         world.observe(ctx, "now", ctx.now())
         world.observe(ctx, "uuid", ctx.uuid4())
-        out(ctx, v, "one", a)
+        world.emit(ctx, "one", v, a)
         b = await ctx.durable_execute_async(world.call, f"b{v}")
         world.observe(ctx, "b", (b, ctx.now(), ctx.random().random()))
-        out(ctx, v, "two", b)
+        world.emit(ctx, "two", v, b)
 
     return Agent().add_action("act", [InputEvent], act)
 
@@ -43,16 +46,14 @@ def batch(world: World) -> Agent:
         v = event.input
         outcomes = await ctx.gather(
             ctx.durable_execute_async(world.call, f"x{v}"),
-            ctx.durable_execute_async(
-                world.call, f"pay{v}", reconciler=lambda: (f"pay{v}", "reconciled")
-            ),
+            pay(world, ctx, f"pay{v}"),
             ctx.durable_execute_async(world.call, f"y{v}", 0.3),
         )
         seen = [o.value if o.is_success() else repr(o.error) for o in outcomes]
         world.observe(ctx, "batch", seen)
         c = await ctx.durable_execute_async(world.call, f"c{v}{seen[0][1]}")
         world.observe(ctx, "c", c)
-        out(ctx, v, "one", seen, c)
+        world.emit(ctx, "one", v, seen, c)
 
     return Agent().add_action("act", [InputEvent], act)
 
@@ -69,7 +70,7 @@ def batch_timeout(world: World) -> Agent:
         world.observe(ctx, "batch", seen)
         a = await ctx.durable_execute_async(world.call, f"a{v}")
         world.observe(ctx, "a", a)
-        out(ctx, v, "one", seen, a)
+        world.emit(ctx, "one", v, seen, a)
 
     return Agent().add_action("act", [InputEvent], act)
 
@@ -88,7 +89,7 @@ def race(world: World) -> Agent:
             task.cancel()
         b = await ctx.durable_execute_async(world.call, f"b{v}")
         world.observe(ctx, "b", (b, ctx.now()))
-        out(ctx, v, "one", seen, b)
+        world.emit(ctx, "one", v, seen, b)
 
     return Agent().add_action("act", [InputEvent], act)
 
@@ -104,12 +105,14 @@ def wait_for(world: World) -> Agent:
             a = "timeout"
         world.observe(ctx, "a", a)
         order = []
-        for next_ in asyncio.as_completed([ctx.durable_execute_async(world.call, f"c{i}{v}") for i in range(3)]):
+        for next_ in asyncio.as_completed(
+            [ctx.durable_execute_async(world.call, f"c{i}{v}") for i in range(3)]
+        ):
             order.append(await next_)
         world.observe(ctx, "order", order)
         await asyncio.sleep(3)
         world.observe(ctx, "time", ctx.now())
-        out(ctx, v, "one", a, order)
+        world.emit(ctx, "one", v, a, order)
 
     return Agent().add_action("act", [InputEvent], act)
 
@@ -136,7 +139,7 @@ def group(world: World) -> Agent:
         else:
             got, *_ = await asyncio.gather(consume(), *(produce(i) for i in range(3)))
         world.observe(ctx, "got", got)
-        out(ctx, v, "one", got)
+        world.emit(ctx, "one", v, got)
 
     return Agent().add_action("act", [InputEvent], act)
 
@@ -153,23 +156,25 @@ def events(world: World) -> Agent:
         a = await ctx.durable_execute_async(world.call, f"a{v}")
         ctx.send_event(Step(attributes={"v": v, "a": a, "n": 1}))
         ctx.send_event(Step(attributes={"v": v, "a": a, "n": 2}))
-        m = ctx.short_term_memory.get("m")
+        m = world.recall(ctx, "m")
         world.observe(ctx, "first-m", m)
         b = await ctx.durable_execute_async(world.call, f"b{v}{m and m[0]}")
         world.observe(ctx, "first-b", b)
-        ctx.short_term_memory.set("m", b)
-        out(ctx, v, "first", b)
+        world.remember(ctx, "m", b)
+        world.emit(ctx, "first", v, b)
+        world.completes(ctx)
 
     async def second(event: Any, ctx: Any) -> None:
         v, n = event.get_attr("v"), event.get_attr("n")
-        m = ctx.short_term_memory.get("m")
+        m = world.recall(ctx, "m")
         world.observe(ctx, f"second-m{n}", m)
         c = await ctx.durable_execute_async(world.call, f"c{n}{v}{m and m[0]}")
-        m = ctx.short_term_memory.get("m")
+        m = world.recall(ctx, "m")
         world.observe(ctx, f"second-m2{n}", (c, m))
-        ctx.short_term_memory.set("m", c)
-        ctx.short_term_memory.set(f"by.{n}", c)
-        out(ctx, v, f"second{n}", c)
+        world.remember(ctx, "m", c)
+        world.remember(ctx, f"by.{n}", c)
+        world.emit(ctx, f"second{n}", v, c)
+        world.completes(ctx)
 
     return Agent().add_action("first", [InputEvent], first).add_action("second", [Step], second)
 
@@ -181,15 +186,16 @@ def two_actions(world: World) -> Agent:
         v = event.input
         outcomes = await ctx.gather(
             ctx.durable_execute_async(world.call, f"x0{v}"),
-            ctx.durable_execute_async(world.call, f"pay{v}", reconciler=lambda: (f"pay{v}", "reconciled")),
+            pay(world, ctx, f"pay{v}"),
         )
         world.observe(ctx, "gather", [o.value for o in outcomes])
-        out(ctx, v, "x1")
-        m = ctx.short_term_memory.get("m")
+        world.emit(ctx, "x1", v)
+        m = world.recall(ctx, "m")
         world.observe(ctx, "m", m)
         b = await ctx.durable_execute_async(world.call, f"x2{v}{m}")
         world.observe(ctx, "x2", b)
-        out(ctx, v, "x2", b, m)
+        world.emit(ctx, "x2", v, b, m)
+        world.completes(ctx)
 
     async def y(event: Any, ctx: Any) -> None:
         v = event.input
@@ -197,11 +203,33 @@ def two_actions(world: World) -> Agent:
             got: Any = await asyncio.wait_for(ctx.durable_execute_async(world.call, f"y{v}", 0.3), 2)
         except asyncio.TimeoutError:
             got = "slept"
-        ctx.short_term_memory.set("m", got)
+        world.remember(ctx, "m", got)
         world.observe(ctx, "y", got)
-        out(ctx, v, "y", got)
+        world.emit(ctx, "y", v, got)
+        world.completes(ctx)
 
     return Agent().add_action("x", [InputEvent], x).add_action("y", [InputEvent], y)
+
+
+def twins(world: World) -> Agent:
+    """Two equal events are two executions (D4), each with a child of its own."""
+
+    async def parent(event: Any, ctx: Any) -> None:
+        v = event.input
+        a = await ctx.durable_execute_async(world.call, f"a{v}")
+        for _ in range(2):
+            ctx.send_event(Step(attributes={"v": v, "a": a}))
+        b = await ctx.durable_execute_async(world.call, f"b{v}")
+        world.emit(ctx, "parent", v, a, b)
+
+    async def child(event: Any, ctx: Any) -> None:
+        v, me = event.get_attr("v"), str(event.id)
+        c = await ctx.durable_execute_async(world.call, f"c{v}{me}")
+        d = await ctx.durable_execute_async(world.call, f"d{v}{me}")
+        world.observe(ctx, f"child {me}", (c, d, event.get_attr("a")))
+        world.emit(ctx, f"child {me}", v, c, d)
+
+    return Agent().add_action("parent", [InputEvent], parent).add_action("child", [Step], child)
 
 
 def synchronous(world: World) -> Agent:
@@ -213,15 +241,15 @@ def synchronous(world: World) -> Agent:
         world.observe(ctx, "a", a)
         task = asyncio.ensure_future(ctx.durable_execute_async(world.call, f"t{v}"))
         await asyncio.sleep(0)
-        b = ctx.durable_execute(world.call, f"pay{v}", reconciler=lambda: (f"pay{v}", "reconciled"))
+        b = ctx.durable_execute(world.call, f"pay{v}", reconciler=lambda: Result(f"pay{v}", 0))
         world.observe(ctx, "b", b)
         c = await ctx.durable_execute_async(world.call, f"c{v}")
         d = ctx.durable_execute(world.call, f"d{v}{c[1]}")
         world.observe(ctx, "d", (c, d, ctx.now()))
-        out(ctx, v, "one", a, b, c, d, await task)
+        world.emit(ctx, "one", v, a, b, c, d, await task)
 
     def plain(event: Any, ctx: Any) -> None:
-        out(ctx, event.input, "plain", ctx.durable_execute(world.call, f"e{event.input}"))
+        world.emit(ctx, "plain", event.input, ctx.durable_execute(world.call, f"e{event.input}"))
 
     return Agent().add_action("act", [InputEvent], act).add_action("plain", [InputEvent], plain)
 
@@ -238,7 +266,7 @@ def generator(world: World) -> Agent:
         except ConnectionError as error:
             b = str(error)
         world.observe(ctx, "b", b)
-        out(ctx, v, "one", a, b)
+        world.emit(ctx, "one", v, a, b)
 
     return Agent().add_action("act", [InputEvent], act)
 
@@ -252,25 +280,156 @@ def failing(world: World) -> Agent:
         world.observe(ctx, "a", a)
         b = await ctx.durable_execute_async(world.call, f"b{v}", 0.4)
         c = await ctx.durable_execute_async(world.call, f"c{v}")
-        out(ctx, v, "one", a, b, c)
+        world.emit(ctx, "one", v, a, b, c)
 
     return Agent().add_action("act", [InputEvent], act)
 
 
-# What these read from memory depends on the runs before: inputs of a key have to come back in order.
-IN_ORDER = {"events", "two_actions"}
+def versions(world: World) -> Agent:
+    """The code changes between attempts: another call in the middle, and one after it that looks the same (P13)."""
 
-AGENTS: dict[str, tuple[Callable[[World], Agent], int]] = {
-    # factory, and the outputs of one input
-    "sequence": (sequence, 2),
-    "batch": (batch, 1),
-    "batch_timeout": (batch_timeout, 1),
-    "race": (race, 1),
-    "wait_for": (wait_for, 1),
-    "group": (group, 1),
-    "events": (events, 3),
-    "two_actions": (two_actions, 3),
-    "synchronous": (synchronous, 2),
-    "generator": (generator, 1),
-    "failing": (failing, 1),
+    async def act(event: Any, ctx: Any) -> None:
+        v, version = event.input, world.version
+        a = await ctx.durable_execute_async(world.call, f"a{v}")
+        world.observe(ctx, "a", a)
+        b = await ctx.durable_execute_async(world.call_version, f"b{v}", version)
+        world.observe(ctx, f"b{version}", b)
+        world.depends(ctx, f"b{v}", b.nonce)
+        c = await ctx.durable_execute_async(world.call_after, f"c{v}", f"b{v}")
+        world.observe(ctx, f"c{version}", c)
+        world.check(ctx, c.parent == b.nonce, f"the call after {b} has a result of another time: {c}")
+        world.emit(ctx, "one", v, version, b, c)
+
+    async def other(event: Any, ctx: Any) -> None:
+        v = event.input
+        for i in range(3):
+            world.observe(ctx, f"o{i}", await ctx.durable_execute_async(world.call, f"o{i}{v}"))
+        world.emit(ctx, "other", v)
+
+    return Agent().add_action("act", [InputEvent], act).add_action("other", [InputEvent], other)
+
+
+def swallowing(world: World) -> Agent:
+    """User code that catches whatever a synchronous call raises, and goes on."""
+
+    async def act(event: Any, ctx: Any) -> None:
+        v = event.input
+        a = await ctx.durable_execute_async(world.call, f"a{v}")
+        try:
+            b: Any = ctx.durable_execute(world.call, f"b{v}", 0.2)
+        except Exception as error:
+            b = str(error)
+        world.observe(ctx, "b", b)
+        try:
+            c: Any = await ctx.durable_execute_async(world.call, f"c{v}")
+        except Exception as error:
+            c = str(error)
+        world.observe(ctx, "c", c)
+        world.emit(ctx, "one", v, a, b, c)
+
+    return Agent().add_action("act", [InputEvent], act)
+
+
+def big_results(world: World) -> Agent:
+    """Results that the store may refuse: a failure of the call, and it stays one (P20)."""
+
+    async def act(event: Any, ctx: Any) -> None:
+        v = event.input
+        try:
+            a: Any = await ctx.durable_execute_async(world.big, f"a{v}")
+        except RecordTooLargeError:
+            a = "too large"
+        world.observe(ctx, "a", a)
+        b = await ctx.durable_execute_async(world.call, f"b{v}{a}")
+        world.observe(ctx, "b", b)
+        world.emit(ctx, "one", v, a, b)
+
+    return Agent().add_action("act", [InputEvent], act)
+
+
+def sleeping(world: World) -> Agent:
+    """Several timers at a time, the shorter one set later."""
+
+    async def act(event: Any, ctx: Any) -> None:
+        v = event.input
+        a = await ctx.durable_execute_async(world.call, f"a{v}")
+        order: list[str] = []
+
+        async def nap(seconds: int) -> None:
+            await asyncio.sleep(seconds)
+            order.append(f"{seconds}")
+
+        await asyncio.gather(nap(3), nap(1), nap(2))
+        world.observe(ctx, "order", order)
+        world.observe(ctx, "time", ctx.now())
+        world.emit(ctx, "one", v, a, order)
+
+    return Agent().add_action("act", [InputEvent], act)
+
+
+def joined(world: World) -> Agent:
+    """Children of a batch that are awaited by themselves as well, and a batch that is given up."""
+
+    async def act(event: Any, ctx: Any) -> None:
+        v = event.input
+        x = ctx.durable_execute_async(world.call, f"x{v}")
+        y = ctx.durable_execute_async(world.call, f"y{v}", 0.2)
+        batch = asyncio.ensure_future(ctx.gather(x, y, timeout=2))
+        await asyncio.sleep(0)
+        got: list[Any] = []
+
+        async def alone() -> None:
+            try:
+                got.append(await x)
+            except CallTimeoutError:
+                got.append("late")
+
+        task = asyncio.ensure_future(alone())
+        a = await ctx.durable_execute_async(world.call, f"a{v}")
+        if a.nonce % 2:
+            batch.cancel()
+        await task
+        try:
+            outcomes = [repr(o) for o in await batch]
+        except asyncio.CancelledError:
+            outcomes = []
+        world.observe(ctx, "got", (got, outcomes, a))
+        world.emit(ctx, "one", v, got, outcomes)
+
+    return Agent().add_action("act", [InputEvent], act)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """An agent for the simulator, and under which circumstances it makes sense."""
+
+    make: Callable[[World], Agent]
+    outputs: int
+    """Of one input; -1: it depends."""
+    ordered: bool = False
+    """What it reads from memory depends on the runs before: inputs of a key have to come back in order."""
+    versions: bool = False
+    """It takes notice of `World.version`."""
+    max_record_bytes: int | None = None
+
+
+AGENTS: dict[str, Simulated] = {
+    "sequence": Simulated(sequence, 2),
+    "batch": Simulated(batch, 1),
+    "batch_timeout": Simulated(batch_timeout, 1),
+    "race": Simulated(race, 1),
+    "wait_for": Simulated(wait_for, 1),
+    "group": Simulated(group, 1),
+    "events": Simulated(events, 3, ordered=True),
+    "two_actions": Simulated(two_actions, 3, ordered=True),
+    "twins": Simulated(twins, 3),
+    "synchronous": Simulated(synchronous, 2),
+    "generator": Simulated(generator, 1),
+    "failing": Simulated(failing, 1),
+    "versions": Simulated(versions, 2, versions=True),
+    "swallowing": Simulated(swallowing, 1),
+    "big_results": Simulated(big_results, 1, max_record_bytes=4_000),
+    "sleeping": Simulated(sleeping, 1),
+    "joined": Simulated(joined, 1),
+    "generated": Simulated(generated, -1, ordered=True),
 }

@@ -58,6 +58,11 @@ class Attempt:
         applied = self.engine.applied_batches
         return self.positions[applied - 1] if applied else self.start_position
 
+    @property
+    def alive(self) -> bool:
+        """Whether what actions do now still counts."""
+        return not self.dead and self.engine.ended is None
+
     def crash_point(self, where: str) -> None:
         """Maybe die here; whoever swallows it cannot do any more."""
         if self.dead:

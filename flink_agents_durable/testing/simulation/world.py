@@ -21,7 +21,7 @@ from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.ports import JOURNAL, CallStart
 from flink_agents_durable.engine.records import decode_record
-from flink_agents_durable.engine.run import Run, Slot
+from flink_agents_durable.engine.run import Slot
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.testing.keyed_state import KeyedState, key_group
 from flink_agents_durable.testing.simulation.attempt import RETAINED, Attempt, Crashed
@@ -116,16 +116,14 @@ class World:
 
     def observe(self, ctx: Any, place: str, value: Any) -> None:
         """An action saw a value: on every later attempt it must see the same there."""
-        attempt, run = _where(ctx)
-        if attempt is self.attempt and attempt.engine.ended is None:
-            self.invariants.observe(run, place, value)
+        if self._counts(ctx):
+            self.invariants.observe(ctx._driver.port._execution.run, place, value)
 
     def emit(self, ctx: Any, place: str, value: Any, *more: Any) -> None:
         """Send an output: input, place, and what the action has seen."""
-        attempt, run = _where(ctx)
         output = [value, place, list(more)]
-        if attempt is self.attempt and attempt.engine.ended is None:
-            self.invariants.expect(run, place, output)
+        if self._counts(ctx):
+            self.invariants.expect(ctx._driver.port._execution.run, place, output)
         ctx.send_event(OutputEvent(output))
 
     def call(self, label: str, fail: float = 0.0) -> Result:
@@ -144,9 +142,15 @@ class World:
         self.executed[label] += 1
         return Result(label, self.executed[label], self.parents[parent])
 
-    def depends(self, label: str, nonce: int) -> None:
+    def depends(self, ctx: Any, label: str, nonce: int) -> None:
         """What `call_after` takes for the result of its parent."""
-        self.parents[label] = nonce
+        if self._counts(ctx):
+            self.parents[label] = nonce
+
+    def check(self, ctx: Any, holds: bool, text: str) -> None:
+        """An invariant of the agent."""
+        if not holds and self._counts(ctx):
+            self.violation(text)
 
     def big(self, label: str) -> Any:
         """A result that the store may refuse."""
@@ -162,13 +166,19 @@ class World:
     def recall(self, ctx: Any, path: str) -> Any:
         """Read from memory; only completed executions may have written it."""
         writer, value = ctx.short_term_memory.get(path, (0, None))
-        if writer:
+        if writer and self._counts(ctx):
             self.invariants.reads(ctx._driver.port.id, writer)
         return value
 
     def completes(self, ctx: Any) -> None:
         """The last thing that an action does, if others read what it has written."""
-        self.invariants.facts.completed.add(ctx._driver.port.id)
+        if self._counts(ctx):
+            self.invariants.facts.completed.add(ctx._driver.port.id)
+
+    def _counts(self, ctx: Any) -> bool:
+        """Whether an action belongs to the present attempt, and the attempt to the living."""
+        attempt = ctx._driver.port._engine.ports
+        return attempt is self.attempt and self.attempt.alive
 
     def violation(self, text: str) -> None:
         """Raise a violation with the history."""
@@ -261,9 +271,13 @@ class World:
             self._restart(zombie=False)
         if self.broken is not None:
             raise self.broken
-        if self.invariants.strict and not self.flipped and self.attempt.engine.stats.mismatches:
+        if self.attempt.engine.stats.mismatches and not self._may_differ():
             self.violation("a replay asked for another call than the recorded one")
         return True
+
+    def _may_differ(self) -> bool:
+        """Whether a replay may ask for other calls than before."""
+        return self.flipped or bool(self.invariants.facts.changed) or not self.invariants.strict
 
     def _choices(self) -> list[Callable[[], None]]:
         attempt = self.attempt
@@ -541,8 +555,3 @@ class World:
             if value:
                 self.violation(f"left at the end: {what}: {value}")
         self.invariants.check_outputs(self.outputs, self.inputs, ordered=not self.reorder)
-
-
-def _where(ctx: Any) -> tuple[Attempt, Run]:
-    port = ctx._driver.port
-    return port._engine.ports, port._execution.run

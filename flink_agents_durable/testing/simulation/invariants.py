@@ -1,0 +1,243 @@
+"""What must hold in every history, whatever fails in it. `Invariants` is told what happens and complains at once.
+
+A run is known by its key and the digest of its input (and its number, where inputs are equal), a call by its
+run and its label, so that the checks do not trust the ids of the engine.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from flink_agents_durable.engine.payload import PayloadCodec
+from flink_agents_durable.engine.records import (
+    BATCH_END,
+    CUT,
+    OUTCOME,
+    REOPEN,
+    SYNC_OUTCOME,
+    TIMER,
+    Record,
+    decode_record,
+)
+from flink_agents_durable.engine.run import Run, Slot
+
+
+class Result(NamedTuple):
+    """What the calls of simulated agents return: no two executions return the same."""
+
+    label: str
+    nonce: int
+    parent: int = 0
+
+
+RunKey = tuple[bytes, bytes, int]
+Place = tuple[RunKey, str]
+Seen = tuple[Any, int]
+"""A value, and the number of the delivery at which it was seen."""
+
+
+class Facts:
+    """What is known to be durable, and what actions have seen of it."""
+
+    def __init__(self) -> None:
+        self.seen: dict[Place, Seen] = {}  # values by the place at which an action saw them
+        self.expected: dict[Place, Seen] = {}  # outputs that actions have sent
+        self.records: dict[RunKey, list[Record]] = {}  # outcomes, timers and ends of batches that are not void
+        self.changed: set[RunKey] = set()  # runs of which something was voided: they may go another way
+        self.recorded: dict[Place, tuple[int, int, bool]] = {}  # call -> execution, slot, success
+        self.dead: dict[Place, tuple[int, int]] = {}  # calls that were cancelled, or timed out in a batch
+        self.doubtful: dict[Place, tuple[int, int]] = {}  # reconcilable calls that have started
+        self.numbers: dict[RunKey, int] = {}  # last record number in the log
+        self.results: set[Result] = set()  # in the log
+        self.completed: set[int] = set()  # executions
+
+
+class Invariants:
+    """The checks. `complain` raises a violation."""
+
+    def __init__(
+        self, complain: Callable[[str], None], codec: PayloadCodec, *, equal: bool, durable: bool
+    ) -> None:
+        self.complain = complain
+        self.codec = codec
+        self.equal = equal
+        self.durable = durable
+        self.facts = Facts()
+        self.labels: dict[tuple[RunKey, int, int], str] = {}  # of calls, by execution and slot
+        self.strict = True
+        """False once records were lost: then calls may run again, and differently."""
+
+    # --- going back to a checkpoint, where the log ends with it (store `none`, a fork) ---
+
+    def image(self) -> Facts:
+        """What is known now."""
+        return copy.deepcopy(self.facts)
+
+    def restore(self, facts: Facts | None) -> None:
+        """Only this is known."""
+        self.facts = copy.deepcopy(facts) if facts is not None else Facts()
+
+    # --- who is who ---
+
+    def run_key(self, key: bytes, digest: bytes, sequence: int) -> RunKey:
+        """Which input it is."""
+        return key, digest, sequence if self.equal else 0
+
+    def run_of(self, run: Run) -> RunKey:
+        """Which input a run works on."""
+        return self.run_key(run.key.key, run.digest, run.sequence)
+
+    # --- calls ---
+
+    def starts(self, slot: Slot, reconciler: bool, current: bool) -> None:
+        """A call, or its reconciler, starts."""
+        label, execution = str(slot.spec.args[0]), slot.execution.id
+        run = self.run_of(slot.execution.run)
+        self.labels[run, execution, slot.index] = label
+        call, facts = (run, label), self.facts
+        if self.strict and current:
+            if call in facts.recorded:
+                self.complain(f"the call {label} runs again although its outcome was recorded")
+            if call in facts.dead:
+                self.complain(f"the call {label} runs again although it had been cancelled")
+            if call in facts.doubtful and not reconciler and slot.spec.reconciler is not None:
+                self.complain(f"the call {label} was in doubt and runs without its reconciler")
+        if slot.spec.reconciler is not None:
+            facts.doubtful[call] = execution, slot.index
+
+    def cancelled(self, slot: Slot) -> None:
+        """A call was cancelled by a durable delivery."""
+        run = self.run_of(slot.execution.run)
+        self.facts.dead[run, str(slot.spec.args[0])] = slot.execution.id, slot.index
+
+    # --- records ---
+
+    def appended(self, data: bytes) -> Record:
+        """A record is in the log."""
+        record = decode_record(data)
+        run = self.run_key(record.key, record.digest, record.sequence)
+        self._check_number(run, record)
+        execution, facts = record.execution, self.facts
+        self.learn(facts, record)
+        if record.kind == CUT:
+            for known in (facts.recorded, facts.dead, facts.doubtful):
+                _forget(known, lambda of: of[0] == execution and of[1] >= record.slot)
+            self._void(run, lambda r: r.execution == execution and r.slot >= record.slot)
+        elif record.kind == REOPEN:
+            slots = set(record.slots)
+            _forget(facts.recorded, lambda of: of[0] == execution and of[1] in slots and not of[2])
+            _forget(facts.dead, lambda of: of[0] == execution)
+            self._void(
+                run,
+                lambda r: r.execution == execution
+                and not slots.isdisjoint((r.slot, *r.slots))
+                and (not r.ok or r.kind in (TIMER, BATCH_END)),
+            )
+        return record
+
+    def _void(self, run: RunKey, is_void: Callable[[Record], bool]) -> None:
+        """Records are void: what was seen from the first of them on may differ from now on."""
+        records = self.facts.records.get(run, [])
+        void = [record for record in records if is_void(record)]
+        self.facts.changed.add(run)
+        if not void:
+            return
+        self.facts.records[run] = [record for record in records if record not in void]
+        first = min(record.number for record in void)
+        places = [self.facts.seen, self.facts.expected]
+        if any(record.kind == SYNC_OUTCOME for record in void):  # seen in the step of the delivery before it
+            earlier = [at for known in places for (of, _), (_, at) in known.items() if of == run and at < first]
+            first = max(earlier, default=first)
+        for known in places:
+            for place in [place for place, (_, at) in known.items() if place[0] == run and at >= first]:
+                del known[place]
+
+    def learn(self, facts: Facts, record: Record) -> None:
+        """An outcome or the end of a batch is durable."""
+        run, execution = self.run_key(record.key, record.digest, record.sequence), record.execution
+        if record.kind in (OUTCOME, SYNC_OUTCOME, TIMER, BATCH_END):
+            facts.records.setdefault(run, []).append(record)
+        if record.kind in (OUTCOME, SYNC_OUTCOME):
+            label = self.labels.get((run, execution, record.slot))
+            if label is not None:
+                facts.recorded[run, label] = execution, record.slot, record.ok
+            value: Any = self.codec.loads(record.payload) if record.ok else None
+            if isinstance(value, Result):
+                facts.results.add(value)
+        elif record.kind == BATCH_END:
+            for index in record.slots:
+                label = self.labels.get((run, execution, index))
+                if label is not None:
+                    facts.dead[run, label] = execution, index
+
+    def _check_number(self, run: RunKey, record: Record) -> None:
+        # One counter, without a gap: every attempt goes on where the log ends (P1, P8).
+        last = self.facts.numbers.get(run)
+        if self.strict and last is not None and record.number != last + 1:
+            self.complain(f"record {record.number} of a run follows record {last}")
+        self.facts.numbers[run] = record.number
+
+    # --- what actions see and do ---
+
+    def observe(self, run: Run, place: str, value: Any) -> None:
+        """An action saw a value: on every later attempt it must see the same there."""
+        if self.durable and self.strict:
+            for result in _results(value):
+                if result not in self.facts.results:
+                    self.complain(f"at {place!r} the action saw {result}, which is not durable")
+        known, _ = self.facts.seen.setdefault((self.run_of(run), place), (value, run.delivered))
+        if self.strict and known != value:
+            self.complain(f"at {place!r} the action saw {known!r} before a failure and {value!r} after it")
+
+    def expect(self, run: Run, place: str, output: Any) -> None:
+        """An action sends an output; it has to arrive once."""
+        known, _ = self.facts.expected.setdefault((self.run_of(run), place), (output, run.delivered))
+        if self.strict and known != output:
+            self.complain(f"at {place!r} the action sent {known!r} before a failure and {output!r} after it")
+
+    def reads(self, execution: int, writer: int) -> None:
+        """An execution reads from memory what another one wrote."""
+        if self.strict and writer != execution and writer not in self.facts.completed:
+            self.complain(f"execution {execution:x} reads what {writer:x} wrote, which has not completed")
+
+    # --- the end ---
+
+    def check_outputs(
+        self, outputs: list[tuple[Any, Any]], inputs: list[tuple[Any, Any]], ordered: bool
+    ) -> None:
+        """Each output once; inputs of a key one after the other, and in order."""
+        got = Counter(repr(output) for _, output in outputs)
+        want = Counter(repr(output) for output, _ in self.facts.expected.values())
+        lost, more = want - got, got - want
+        if self.strict and (lost or (more and not self.facts.changed)):
+            self.complain(f"outputs: lost {dict(lost)}, doubled {dict(more)}")
+        twice = [output for output, count in got.items() if count > 1]
+        if twice and not self.equal and not self.facts.changed:
+            self.complain(f"emitted twice: {twice}")
+        if self.equal:
+            return
+        for key in {key for key, _ in outputs}:
+            order: list[Any] = []
+            for other, output in outputs:
+                if other == key and (not order or order[-1] != output[0]):
+                    order.append(output[0])
+            if len(set(order)) < len(order) and not self.facts.changed:
+                self.complain(f"runs of key {key!r} overlap: {order}")
+            if ordered and order != [value for other, value in inputs if other == key and value in order]:
+                self.complain(f"inputs of key {key!r} out of order: {order}")
+
+
+def _forget(known: dict[Place, Any], of: Callable[[Any], bool]) -> None:
+    for call in [call for call, where in known.items() if of(where)]:
+        del known[call]
+
+
+def _results(value: Any) -> list[Result]:
+    if isinstance(value, Result):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [result for item in value for result in _results(item)]
+    return []
