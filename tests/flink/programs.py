@@ -13,9 +13,9 @@ TIMEOUT_SECONDS = 180
 
 
 def run_program(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "VIRTUAL"))
-    }
+    # Not this process's environment: PyFlink leaves variables behind in it.
+    kept = ("HOME", "JAVA_HOME", "LANG", "TMPDIR")
+    environment = {key: os.environ[key] for key in kept if key in os.environ}
     environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
     process = subprocess.Popen(
         [sys.executable, *map(str, arguments)],
