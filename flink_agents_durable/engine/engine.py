@@ -89,6 +89,7 @@ class Engine:
         self.now = 0
         self.ended: BaseException | None = None
         self._next_call = 0
+        self._durable = 0  # batches that are known to be durable before `acknowledge` says so
         self._stepper = Stepper(self)
         self._resumption: Resumption | None = Resumption(self)
 
@@ -162,12 +163,20 @@ class Engine:
     def acknowledge(self, batches: int, now: int) -> None:
         """So many batches are durable: apply their records in order (P3)."""
         self._enter(now)
+        self._apply_batches(batches)
+        self._leave()
+
+    def _apply_batches(self, batches: int) -> None:
         journal = self.journal
         while journal.applied_batches < batches and journal.unacknowledged:
             for entry in journal.unacknowledged.popleft():
                 self.apply(entry)
             journal.applied_batches += 1
-        self._leave()
+
+    def waited(self) -> None:
+        """All batches are durable now: a synchronous call waited for them. They are applied when the step ends,
+        so that no snapshot has outputs that follow from an outcome without the outcome itself (P4, P17)."""
+        self._durable = self.journal.applied_batches + len(self.journal.unacknowledged)
 
     @property
     def applied_batches(self) -> int:
@@ -228,6 +237,9 @@ class Engine:
         while True:
             while self.idle:
                 self._kick(self.idle.popleft())
+            if journal.applied_batches < self._durable:
+                self._apply_batches(journal.applied_batches + 1)
+                continue
             if self.ports.store_durable or not journal.outbox:
                 break
             for entry in journal.take():

@@ -130,6 +130,7 @@ class ExecutionPort:
         entry = engine.write_outcome(SYNC_OUTCOME, slot, status == SUCCEEDED, value)
         if engine.ports.store_durable:
             journal.hand_over_and_wait()
+            engine.waited()
         execution.time = max(execution.time, entry.time)
         if engine.settings.strict_values:
             return entry.ok, self._decode(entry.ok, entry.payload)

@@ -11,7 +11,7 @@ from typing import Any
 
 from flink_agents_durable.engine.commands import NOT_LIVE
 from flink_agents_durable.engine.ports import Ports
-from flink_agents_durable.engine.records import BEGIN, Record, Reservation, encode_record
+from flink_agents_durable.engine.records import BEGIN, FORMAT, Reservation, encode_record
 from flink_agents_durable.engine.run import Run, Slot
 
 
@@ -20,7 +20,7 @@ class Entry:
 
     __slots__ = ("data", "kind", "live", "number", "ok", "payload", "run", "slot", "slots", "time")
 
-    def __init__(self, run: Run, kind: int, number: int, time: int, data: bytes, slot: Slot | None) -> None:
+    def __init__(self, run: Run, kind: int, number: int, time: int, data: Any, slot: Slot | None) -> None:
         self.run = run
         self.kind = kind
         self.number = number
@@ -38,6 +38,7 @@ class Journal:
 
     def __init__(self, ports: Ports) -> None:
         self._ports = ports
+        self._durable = ports.store_durable
         self.outbox: list[Entry] = []
         self.unacknowledged: deque[list[Entry]] = deque()
         self.applied_batches = 0
@@ -71,7 +72,8 @@ class Journal:
             if slot.spec is not None:
                 function_id, arguments = slot.spec.function_id, slot.spec.arguments
         data = encode_record(
-            Record(
+            (
+                FORMAT,
                 kind,
                 run.key.key,
                 run.sequence,
@@ -84,8 +86,8 @@ class Journal:
                 function_id,
                 arguments,
                 payload,
-                reserved or [],
-                slots or [],
+                reserved or (),
+                slots or (),
             )
         )
         entry = Entry(run, kind, number, time, data, slot)
@@ -98,23 +100,24 @@ class Journal:
         """`write` for the outcome of a call, without what it does not need: there is one for every call."""
         number = run.number = run.number + 1
         time = run.time = now if now > run.time else run.time
-        spec = slot.spec
-        data = encode_record(
-            Record(
-                kind,
-                run.key.key,
-                run.sequence,
-                run.digest,
-                number,
-                time,
-                slot.execution.id,
-                slot.index,
-                ok,
-                spec.function_id,
-                spec.arguments,
-                payload,
-            )
+        spec, key = slot.spec, run.key
+        fields = (
+            FORMAT,
+            kind,
+            key.key,
+            run.sequence,
+            run.digest,
+            number,
+            time,
+            slot.execution.id,
+            slot.index,
+            ok,
+            spec.function_id,
+            spec.arguments,
+            payload,
         )
+        # Without a store the record is only wrapped when a snapshot finds its execution unfinished.
+        data = encode_record(fields) if self._durable else fields
         entry = Entry(run, kind, number, time, data, slot)
         entry.ok = ok
         entry.payload = payload

@@ -31,8 +31,9 @@ Reservation = tuple[int, int, str, bytes | None]
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):
-    """One record of a run."""
+    """One record of a run. Written as a bare tuple of its fields, of which the last ones may be left out."""
 
+    format: int
     kind: int
     key: bytes
     sequence: int
@@ -47,7 +48,6 @@ class Record(msgspec.Struct, array_like=True, gc=False):
     payload: bytes = b""
     reserved: list[Reservation] = []
     slots: list[int] = []
-    format: int = FORMAT
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -9,6 +9,7 @@ import msgspec
 
 from flink_agents_durable.api.errors import UnreadableRecordError
 from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, MEMORY, QUEUED, SEQUENCE, UNCLAIMED, StateEntry
+from flink_agents_durable.engine.records import encode_record
 from flink_agents_durable.engine.run import Execution, KeyState, QueuedInput, Run
 
 FORMAT = 1
@@ -154,7 +155,10 @@ def _active(ks: KeyState, updates: list[StateEntry]) -> None:
 def _journal(ks: KeyState, updates: list[StateEntry]) -> None:
     # Removals first: numbers start anew with each run of the key.
     updates.extend((JOURNAL, number, None) for number in ks.journal_gone)
-    updates.extend((JOURNAL, number, data) for number, data in ks.journal_new.items())
+    updates.extend(
+        (JOURNAL, number, data if type(data) is bytes else encode_record(data))
+        for number, data in ks.journal_new.items()
+    )
     ks.journal_gone = []
     ks.journal_new = {}
 
