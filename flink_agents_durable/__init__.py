@@ -43,6 +43,8 @@ _LAZY = {
     "ChatRequestEvent": "api.chat_events",
     "ChatResponseEvent": "api.chat_events",
     "MessageRole": "api.chat",
+    "ToolResponse": "api.tools",
+    "InvalidAnswerError": "agents.conversation",
     "NoActionStateStore": "store.none",
     "OpenAIChatModelConnection": "models.openai",
     "OpenAIChatModelSetup": "models.openai",
@@ -62,6 +64,7 @@ _LAZY = {
 }
 
 if TYPE_CHECKING:
+    from flink_agents_durable.agents.conversation import InvalidAnswerError as InvalidAnswerError
     from flink_agents_durable.agents.react_agent import ReActAgent as ReActAgent
     from flink_agents_durable.api.chat import ChatMessage as ChatMessage
     from flink_agents_durable.api.chat import MessageRole as MessageRole
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     from flink_agents_durable.api.resources import chat_model_connection as chat_model_connection
     from flink_agents_durable.api.resources import chat_model_setup as chat_model_setup
     from flink_agents_durable.api.tools import Tool as Tool
+    from flink_agents_durable.api.tools import ToolResponse as ToolResponse
     from flink_agents_durable.api.tools import tool as tool
     from flink_agents_durable.flink.environment import (
         AgentsExecutionEnvironment as AgentsExecutionEnvironment,
@@ -109,6 +113,7 @@ __all__ = [
     "Event",
     "EventType",
     "InputEvent",
+    "InvalidAnswerError",
     "MaxStepsExceededError",
     "MemoryObject",
     "MessageRole",
@@ -133,6 +138,7 @@ __all__ = [
     "StoreUnavailableError",
     "Tool",
     "ToolRequestEvent",
+    "ToolResponse",
     "ToolResponseEvent",
     "UnreadableRecordError",
     "action",
