@@ -10,12 +10,13 @@ import asyncio
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
-from flink_agents_durable import Agent, RunnerContext, SqliteActionStateStore
+from flink_agents_durable import Agent, RunnerContext
 from flink_agents_durable.testing import LocalRunner
 from tests.contracts.functions import ask
-from tests.contracts.kit import agent_of, out
+from tests.contracts.kit import WatchedStore, agent_of, out, until
 
 SLOW = "slow"
 
@@ -55,13 +56,11 @@ def main(folder: str, attempt: str) -> None:
             await killing.wait()  # for ever
         return f"{what}!"
 
-    store = SqliteActionStateStore(folder)
+    store = WatchedStore(Path(folder))
     runner = LocalRunner.restore(agent(), None, store=store, fakes={ask: ask_until_the_end})
     runner.process("k", "six")
     if attempt == "1":
-        while runner.stats.calls_executed < 3:
-            runner.advance(0)
-        runner.checkpoint()  # all that was recorded is in the store, or is lost with this process
+        until(runner, lambda: runner.stats.calls_executed == 3 and store.settled)
     else:
         runner.run_until_idle()
     calls = [list(map(str, map(_sorted, call.args))) for call in runner.calls]
