@@ -169,9 +169,10 @@ class Engine:
     def _apply_batches(self, batches: int) -> None:
         journal = self.journal
         while journal.applied_batches < batches and journal.unacknowledged:
-            for entry in journal.unacknowledged.popleft():
+            entries = journal.unacknowledged.popleft()
+            journal.applied_batches += 1  # no snapshot comes before the end of this step
+            for entry in entries:
                 self.apply(entry)
-            journal.applied_batches += 1
 
     def waited(self) -> None:
         """All batches are durable now: a synchronous call waited for them. They are applied when the step ends,
