@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from flink_agents_durable.engine.digest import digest
-from flink_agents_durable.engine.run import KeyState
+from flink_agents_durable.engine.run import KeyState, Unclaimed
 
 CLAIM_WINDOW = 100
 """Inputs of a key within which a lost input is expected back at least. Bounds how long its records stay in the
@@ -23,8 +23,8 @@ def input_digest(value: Any, payload: bytes) -> bytes:
     return known if known is not None else hashlib.blake2b(payload, digest_size=8).digest()
 
 
-def claim(ks: KeyState, digest: bytes) -> tuple[int, list[bytes]]:
-    """Sequence number and tail records for an input. Keeps P7 and the dropping rule of P6.
+def claim(ks: KeyState, digest: bytes) -> tuple[int, Unclaimed | None]:
+    """Sequence number and tail records, if any, for an input. Keeps P7 and the dropping rule of P6.
 
     It claims the lowest unclaimed run of its key with its digest; without one it gets a sequence number that
     the tail does not use.
@@ -32,19 +32,20 @@ def claim(ks: KeyState, digest: bytes) -> tuple[int, list[bytes]]:
     if not ks.unclaimed:
         sequence = ks.sequence
         ks.sequence = sequence + 1
-        return sequence, []
+        return sequence, None
     ks.received += 1
-    matching = [sequence for sequence, (known, _) in ks.unclaimed.items() if known == digest]
+    matching = [sequence for sequence, known in ks.unclaimed.items() if known.digest == digest]
+    claimed = None
     if matching:
         sequence = min(matching)
-        records = ks.unclaimed.pop(sequence)[1]
+        claimed = ks.unclaimed.pop(sequence)
     else:
-        sequence, records = ks.sequence, []
+        sequence = ks.sequence
         while sequence in ks.unclaimed:
             sequence += 1
     ks.sequence = max(ks.sequence, sequence + 1)
     ks.unclaimed_dirty = True
-    return sequence, records
+    return sequence, claimed
 
 
 def drop_stale(ks: KeyState) -> int:

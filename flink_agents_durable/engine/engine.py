@@ -131,11 +131,12 @@ class Engine:
             raise UnreadableRecordError(f"an input of key {key!r} cannot be unpickled: {error}") from error
         ks = self.key_state(key, group)
         digest = input_digest(content, payload)
-        sequence, records = claim(ks, digest)
+        sequence, claimed = claim(ks, digest)
+        records, run_id = (claimed.records, claimed.run_id) if claimed is not None else ([], b"")
         self.stats.unclaimed_dropped += drop_stale(ks)
         ks.arrivals += 1
         ks.queued.append(
-            QueuedInput(ks.arrivals, sequence, digest, payload, timestamp, segment, records, value)
+            QueuedInput(ks.arrivals, sequence, digest, payload, timestamp, segment, records, value, run_id)
         )
         self.live_runs += 1
         self.mark(ks)
@@ -315,7 +316,7 @@ class Engine:
         """A run without executions."""
         if queued.value is None:
             queued.value = self.codec.loads(queued.payload)
-        id = identity.run_id(self.log_id, ks.key, queued.sequence, queued.digest)
+        id = queued.run_id or identity.run_id(self.log_id, ks.key, queued.sequence, queued.digest)
         return Run(ks, queued.value[0], queued, id, memory)
 
     def trigger(self, run: Run, event: Any, trigger: bytes, payload: bytes, time: int) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from flink_agents_durable.api.errors import NonDeterministicActionError
-from flink_agents_durable.engine import snapshot
+from flink_agents_durable.engine import identity, snapshot
 from flink_agents_durable.engine.admission import expect_claims
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
 from flink_agents_durable.engine.ports import StateEntry
 from flink_agents_durable.engine.records import Record, decode_record
 from flink_agents_durable.engine.replay import RunJournal
-from flink_agents_durable.engine.run import Execution, KeyState, QueuedInput, Run
+from flink_agents_durable.engine.run import Execution, KeyState, QueuedInput, Run, Unclaimed
 
 if TYPE_CHECKING:
     from flink_agents_durable.engine.engine import Engine
@@ -43,7 +43,8 @@ class Resumption:
         ks.queued = deque(snapshot.queued_input(arrival, image) for arrival, image in stored.queued)
         ks.arrivals = max((queued.arrival for queued in ks.queued), default=0)
         ks.unclaimed = {
-            sequence: (image.digest, image.records) for sequence, image in stored.unclaimed.items()
+            sequence: Unclaimed(image.digest, image.records, image.run_id)
+            for sequence, image in stored.unclaimed.items()
         }
         ks.stored_unclaimed = set(ks.unclaimed)
         ks.stored_active = stored.run is not None
@@ -82,16 +83,19 @@ class Resumption:
     def _sort_in(self, ks: KeyState, sequence: int, tail: list[tuple[Record, bytes]]) -> None:
         """Tail records of a run that is queued, unclaimed, or long over (P6, P8)."""
         records = [data for _, data in sorted(tail, key=lambda pair: pair[0].number)]
+        digest = tail[0][0].digest
+        run_id = identity.run_id(self._engine.log_id, ks.key, sequence, digest)
         for queued in ks.queued:
             if queued.sequence == sequence:
                 queued.records = queued.records + records
+                queued.run_id = queued.run_id or run_id
                 ks.queued_changed.append(queued)
                 return
         if sequence in ks.unclaimed:
-            digest, known = ks.unclaimed[sequence]
-            ks.unclaimed[sequence] = (digest, known + records)
+            known = ks.unclaimed[sequence]
+            ks.unclaimed[sequence] = Unclaimed(known.digest, known.records + records, known.run_id)
         elif sequence >= ks.sequence:
-            ks.unclaimed[sequence] = (tail[0][0].digest, records)
+            ks.unclaimed[sequence] = Unclaimed(digest, records, run_id)
         else:
             return
         ks.unclaimed_dirty = True

@@ -193,6 +193,7 @@ class QueuedInput:
         "digest",
         "payload",
         "records",
+        "run_id",
         "segment",
         "sequence",
         "stored",
@@ -210,6 +211,7 @@ class QueuedInput:
         segment: int,
         records: list[bytes],
         value: Any = None,
+        run_id: bytes = b"",
     ) -> None:
         self.arrival = arrival
         self.sequence = sequence
@@ -219,7 +221,19 @@ class QueuedInput:
         self.segment = segment
         self.records = records
         self.value = value  # (key, value), or None after a restore
+        self.run_id = run_id  # of its records, which a fork keeps though its log has another id; else empty
         self.stored = False
+
+
+class Unclaimed:
+    """Tail records of a run whose input has not come back (P6)."""
+
+    __slots__ = ("digest", "records", "run_id")
+
+    def __init__(self, digest: bytes, records: list[bytes], run_id: bytes) -> None:
+        self.digest = digest
+        self.records = records
+        self.run_id = run_id
 
 
 class KeyState:
@@ -256,7 +270,7 @@ class KeyState:
         self.run: Run | None = None
         self.queued: deque[QueuedInput] = deque()
         self.arrivals = 0
-        self.unclaimed: dict[int, tuple[bytes, list[bytes]]] = {}  # sequence -> digest, tail records (P6)
+        self.unclaimed: dict[int, Unclaimed] = {}  # by sequence number (P6)
         self.received = 0  # inputs since the restore, while there are unclaimed records
         self.claim_limit = 0
         self.counted = 0  # what this key adds to Engine.in_flight

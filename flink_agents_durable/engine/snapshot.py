@@ -59,6 +59,7 @@ class QueuedImage(msgspec.Struct, array_like=True):
     payload: bytes
     timestamp: int | None
     records: list[bytes]
+    run_id: bytes = b""
 
 
 class SequenceImage(msgspec.Struct, array_like=True):
@@ -76,6 +77,7 @@ class UnclaimedImage(msgspec.Struct, array_like=True):
     format: int
     digest: bytes
     records: list[bytes]
+    run_id: bytes
 
 
 class StoredKey:
@@ -118,7 +120,7 @@ def _read(kind: Any, data: bytes) -> Any:
 def queued_input(arrival: int, image: QueuedImage) -> QueuedInput:
     """A queued input from its image."""
     queued = QueuedInput(
-        arrival, image.sequence, image.digest, image.payload, image.timestamp, 0, list(image.records)
+        arrival, image.sequence, image.digest, image.payload, image.timestamp, 0, list(image.records), None, image.run_id
     )
     queued.stored = True
     return queued
@@ -173,7 +175,13 @@ def _queued(ks: KeyState, updates: list[StateEntry]) -> None:
         changed.append(queued)
     for queued in changed:
         image = QueuedImage(
-            FORMAT, queued.sequence, queued.digest, queued.payload, queued.timestamp, queued.records
+            FORMAT,
+            queued.sequence,
+            queued.digest,
+            queued.payload,
+            queued.timestamp,
+            queued.records,
+            queued.run_id,
         )
         updates.append((QUEUED, queued.arrival, msgspec.msgpack.encode(image)))
         queued.stored = True
@@ -183,8 +191,8 @@ def _unclaimed(ks: KeyState, updates: list[StateEntry]) -> None:
     if not ks.unclaimed_dirty:
         return
     updates.extend((UNCLAIMED, sequence, None) for sequence in ks.stored_unclaimed - set(ks.unclaimed))
-    for sequence, (digest, records) in ks.unclaimed.items():
-        image = UnclaimedImage(FORMAT, digest, records)
+    for sequence, known in ks.unclaimed.items():
+        image = UnclaimedImage(FORMAT, known.digest, known.records, known.run_id)
         updates.append((UNCLAIMED, sequence, msgspec.msgpack.encode(image)))
     ks.stored_unclaimed = set(ks.unclaimed)
     ks.unclaimed_dirty = False
