@@ -40,6 +40,14 @@ async def act(event: Any, ctx: RunnerContext) -> None:
         [ctx.durable_execute_async(ask, f"c{number}") for number in range(3)]
     ):
         order.append(await next_one)
+    tasks = [asyncio.create_task(ctx.durable_execute_async(ask, f"w{number}")) for number in range(30)]
+    done, _ = await asyncio.wait(tasks)
+    out(ctx, [task.result() for task in done])  # in the order of a set
+    futures = [asyncio.get_running_loop().create_future() for _ in range(30)]
+    for number, future in enumerate(futures):
+        future.set_result(number)
+    done, _ = await asyncio.wait(futures)
+    out(ctx, [future.result() for future in done])
     out(ctx, [len(order), ctx.run_id, str(ctx.uuid4()), ctx.random().random()])
 
 
