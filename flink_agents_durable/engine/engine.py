@@ -51,6 +51,7 @@ from flink_agents_durable.engine.run import (
 )
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
+from flink_agents_durable.engine.snapshot import UNKNOWN
 from flink_agents_durable.engine.stats import EngineStats
 from flink_agents_durable.engine.timers import Timers
 
@@ -119,9 +120,19 @@ class Engine:
     # --- entry points ---
 
     def process(
-        self, key: bytes, group: int, payload: bytes, timestamp: int | None, segment: int, now: int
+        self,
+        key: bytes,
+        group: int,
+        payload: bytes,
+        timestamp: int | None,
+        segment: int,
+        now: int,
+        stored: bytes | None = UNKNOWN,
     ) -> None:
-        """Admit one input: a pickled (key, value). Raises UnreadableRecordError if it cannot be unpickled."""
+        """Admit one input: a pickled (key, value). Raises UnreadableRecordError if it cannot be unpickled.
+
+        `stored` is the keyed state `sequence` of the key, None if it has none; without it Flink is asked.
+        """
         self._enter(now)
         try:
             value: Any = self.codec.loads(payload)
@@ -129,7 +140,7 @@ class Engine:
         except (UnreadableRecordError, TypeError, ValueError) as error:
             self.ended = error
             raise UnreadableRecordError(f"an input of key {key!r} cannot be unpickled: {error}") from error
-        ks = self.key_state(key, group)
+        ks = self.keys.get(key) or self.key_state(key, group, stored)
         digest = input_digest(content, payload)
         sequence, claimed = claim(ks, digest)
         records, run_id = (claimed.records, claimed.run_id) if claimed is not None else ([], b"")
@@ -259,18 +270,18 @@ class Engine:
         if self.timers.changed():
             self.ports.set_timer(self.timers.next())
 
-    def key_state(self, key: bytes, group: int) -> KeyState:
-        """The live state of a key, read from Flink when it is not here."""
+    def key_state(self, key: bytes, group: int, stored: bytes | None = UNKNOWN) -> KeyState:
+        """The live state of a key, read from Flink when it is not here.
+
+        A key without work has its sequence number, and perhaps unclaimed records: then that number says so.
+        """
         ks = self.keys.get(key)
         if ks is None:
             ks = self.keys[key] = KeyState(key, group, KeyMemory(lambda: self.ports.load_memory(key)))
-            entries = self.ports.load_key(key)
-            if not entries:
-                return ks  # the first input of this key
-            stored = snapshot.StoredKey(entries)
-            if stored.sequence is not None:
-                ks.sequence = stored.sequence.sequence
-                ks.stored_sequence = stored.sequence_bytes
+            if stored is not None and (stored is UNKNOWN or snapshot.has_unclaimed(stored)):
+                snapshot.restore_idle(ks, snapshot.StoredKey(self.ports.load_key(key)))
+            elif stored is not None:
+                snapshot.restore_sequence(ks, stored)
         return ks
 
     def mark(self, ks: KeyState) -> None:
@@ -413,7 +424,9 @@ class Engine:
                 return
             execution.numbers.append(entry.number)
             ks.journal_new[entry.number] = entry.data
-            if kind != SYNC_OUTCOME and (slot.state == RECORDED or ends_calls(entry.kind, execution, entry.slots)):
+            if kind != SYNC_OUTCOME and (
+                slot.state == RECORDED or ends_calls(entry.kind, execution, entry.slots)
+            ):
                 self._deliver(entry, slot)
                 self.advance(run)
 

@@ -64,7 +64,9 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self.violation: BaseException | None = None
         self._failed: list[ActionTask] = []
         self._deadline = -1  # slot of the timer whose firing began this step
-        self.timed_out: dict[int, tuple[BaseException, int]] = {}  # exceptions that tasks ended with in such a step
+        self.timed_out: dict[
+            int, tuple[BaseException, int]
+        ] = {}  # exceptions that tasks ended with in such a step
         self._broken = False  # an exception that ends the attempt went through this loop
 
     # --- stepping ---

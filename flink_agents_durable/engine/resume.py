@@ -35,18 +35,9 @@ class Resumption:
         engine = self._engine
         stored = self._stored[key] = snapshot.StoredKey(entries)
         ks = engine.keys[key] = KeyState(key, group, KeyMemory(lambda: engine.ports.load_memory(key)))
-        if stored.sequence is not None:
-            ks.sequence = stored.sequence.sequence
-            ks.received = stored.sequence.received
-            ks.claim_limit = stored.sequence.claim_limit
-            ks.stored_sequence = stored.sequence_bytes
+        snapshot.restore_idle(ks, stored)
         ks.queued = deque(snapshot.queued_input(arrival, image) for arrival, image in stored.queued)
         ks.arrivals = max((queued.arrival for queued in ks.queued), default=0)
-        ks.unclaimed = {
-            sequence: Unclaimed(image.digest, image.records, image.run_id)
-            for sequence, image in stored.unclaimed.items()
-        }
-        ks.stored_unclaimed = set(ks.unclaimed)
         ks.stored_active = stored.run is not None
 
     def add_record(self, group: int, data: bytes) -> None:

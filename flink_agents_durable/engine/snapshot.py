@@ -10,9 +10,13 @@ import msgspec
 from flink_agents_durable.api.errors import UnreadableRecordError
 from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, MEMORY, QUEUED, SEQUENCE, UNCLAIMED, StateEntry
 from flink_agents_durable.engine.records import encode_record
-from flink_agents_durable.engine.run import Execution, KeyState, QueuedInput, Run
+from flink_agents_durable.engine.run import Execution, KeyState, QueuedInput, Run, Unclaimed
 
 FORMAT = 1
+
+
+UNKNOWN = b"?"
+"""In place of a stored value that nobody has looked up."""
 
 
 class ExecutionImage(msgspec.Struct, array_like=True):
@@ -117,10 +121,42 @@ def _read(kind: Any, data: bytes) -> Any:
     return image
 
 
+def has_unclaimed(sequence: bytes) -> bool:
+    """Whether there are unclaimed records beside this sequence number."""
+    image: SequenceImage = _read(SequenceImage, sequence)
+    return image.claim_limit > 0
+
+
+def restore_sequence(ks: KeyState, data: bytes) -> None:
+    """Give a key its stored sequence number."""
+    image: SequenceImage = _read(SequenceImage, data)
+    ks.sequence, ks.received, ks.claim_limit = image.sequence, image.received, image.claim_limit
+    ks.stored_sequence = data
+
+
+def restore_idle(ks: KeyState, stored: StoredKey) -> None:
+    """Give a key what it has beside a run and queued inputs."""
+    if stored.sequence is not None:
+        restore_sequence(ks, stored.sequence_bytes)
+    ks.unclaimed = {
+        sequence: Unclaimed(image.digest, image.records, image.run_id)
+        for sequence, image in stored.unclaimed.items()
+    }
+    ks.stored_unclaimed = set(ks.unclaimed)
+
+
 def queued_input(arrival: int, image: QueuedImage) -> QueuedInput:
     """A queued input from its image."""
     queued = QueuedInput(
-        arrival, image.sequence, image.digest, image.payload, image.timestamp, 0, list(image.records), None, image.run_id
+        arrival,
+        image.sequence,
+        image.digest,
+        image.payload,
+        image.timestamp,
+        0,
+        list(image.records),
+        None,
+        image.run_id,
     )
     queued.stored = True
     return queued
@@ -136,6 +172,8 @@ def key_updates(ks: KeyState) -> list[StateEntry]:
     _journal(ks, updates)
     _queued(ks, updates)
     _unclaimed(ks, updates)
+    if not ks.unclaimed:
+        ks.received = ks.claim_limit = 0
     sequence = msgspec.msgpack.encode(SequenceImage(FORMAT, ks.sequence, ks.received, ks.claim_limit))
     if sequence != ks.stored_sequence:
         ks.stored_sequence = sequence

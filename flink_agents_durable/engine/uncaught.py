@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-
 Delivered = dict[int, tuple[BaseException, int]]
 """Exceptions by their id, and the slot that brought each."""
 
@@ -30,7 +29,9 @@ def uncaught_slots(error: BaseException, delivered: Delivered, timed_out: Delive
         if id(current) in timed_out:
             deadlines.add(timed_out[id(current)][1])
         cancelled = cancelled or isinstance(current, asyncio.CancelledError)
-        left.extend(member for member in getattr(current, "exceptions", ()) if isinstance(member, BaseException))
+        left.extend(
+            member for member in getattr(current, "exceptions", ()) if isinstance(member, BaseException)
+        )
         if current.__cause__ is not None:
             left.append(current.__cause__)
     if cancelled and deadlines:

@@ -15,6 +15,7 @@ from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.plan_classes import register_plan_classes, unregister_plan_classes
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
+from flink_agents_durable.engine.snapshot import UNKNOWN
 from flink_agents_durable.runtime.built_in_metrics import BuiltInMetrics
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
@@ -214,9 +215,14 @@ class AgentOperator:
 
     # ---- input
 
-    def _process(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> Result:
+    def _process(
+        self, key: bytes, group: int, payload: bytes, timestamp: int | None, stored: bytes | None
+    ) -> Result:
+        """`stored` is the key's state `sequence`: asking Java for it would give up the interpreter lock."""
+        if self._stopped_by is not None:
+            stored = UNKNOWN  # an input that waits may find another one
         try:
-            return self._enter(partial(self._admit, bytes(key), group, bytes(payload), timestamp))
+            return self._enter(partial(self._admit, bytes(key), group, bytes(payload), timestamp, stored))
         except TaskFailedError as failure:
             self._failure = failure
             in_flight, live = self._counts
@@ -229,8 +235,11 @@ class AgentOperator:
     def watermark_status(self, active: bool) -> Result:
         return self._enter(partial(self._gate.status, active))
 
-    def _admit(self, key: bytes, group: int, payload: bytes, timestamp: int | None) -> None:
-        self._running().process(key, group, payload, timestamp, self._gate.admit(), wall_clock())
+    def _admit(
+        self, key: bytes, group: int, payload: bytes, timestamp: int | None, stored: bytes | None
+    ) -> None:
+        engine = self._running()
+        engine.process(key, group, payload, timestamp, self._gate.admit(), wall_clock(), stored)
 
     def _enter(self, act: Callable[[], None]) -> Result:
         """After the savepoint of a stop inputs wait, in order, until it is aborted (K7)."""

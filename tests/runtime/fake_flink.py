@@ -12,7 +12,7 @@ from typing import Any
 
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.engine.keys import encode_key
-from flink_agents_durable.engine.ports import ACTIVE, MEMORY, QUEUED, UNCLAIMED
+from flink_agents_durable.engine.ports import ACTIVE, MEMORY, QUEUED, SEQUENCE, UNCLAIMED
 from flink_agents_durable.runtime import operator as operator_module
 from flink_agents_durable.runtime.operator import CHECKPOINT, MORE_WORK, WRITE_DIRTY_KEYS, AgentOperator
 from flink_agents_durable.runtime.plan import AgentPlan
@@ -168,7 +168,9 @@ class FakeFlink:
 
     def process(self, key: Any, value: Any, timestamp: int | None = None) -> None:
         encoded = encode_key(key)
-        self._apply(self.rt.process(encoded, group_of(encoded), pickle.dumps((key, value)), timestamp))
+        payload = pickle.dumps((key, value))
+        stored = self.host.state.get(encoded, {}).get((SEQUENCE, None))
+        self._apply(self.rt.process(encoded, group_of(encoded), payload, timestamp, stored))
 
     def watermark(self, timestamp: int) -> None:
         self._apply(self.rt.watermark(timestamp))

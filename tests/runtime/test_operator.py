@@ -401,7 +401,7 @@ def test_a_method_with_several_arguments_never_raises(open_flink: Open) -> None:
         raise ValueError("no luck")
 
     flink = open_flink(plan_of(agent_of(act)))
-    result = flink.rt.process(b"key", 1, pickle.dumps(("key", 1)), None)
+    result = flink.rt.process(b"key", 1, pickle.dumps(("key", 1)), None, None)
     assert result == (0, 1, MORE_WORK), "the input is live, so that no watermark passes it"
     assert "no luck" in flink.rt.snapshot(1, CHECKPOINT)
     with pytest.raises(TaskFailedError, match="no luck"):
@@ -645,6 +645,6 @@ def test_metrics_of_a_replay_do_not_count_again(open_flink: Open) -> None:
 
 def test_payloads_of_java_are_bytes_of_any_kind(open_flink: Open) -> None:
     flink = open_flink(plan_of(agent_of(call_echo)))
-    flink._apply(flink.rt.process(bytearray(b"key"), 1, bytearray(pickle.dumps(("key", 1))), None))  # type: ignore[arg-type]
+    flink._apply(flink.rt.process(bytearray(b"key"), 1, bytearray(pickle.dumps(("key", 1))), None, None))  # type: ignore[arg-type]
     flink.run_until_idle()
     assert flink.values == [1]

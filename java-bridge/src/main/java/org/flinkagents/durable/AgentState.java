@@ -76,6 +76,14 @@ final class AgentState {
         }
     }
 
+    /**
+     * Handed over with each input of the current key, so that Python need not ask for it: on its
+     * way to Java it would give up the interpreter lock, and wait for it behind other threads.
+     */
+    byte[] currentSequence() throws Exception {
+        return sequence.value();
+    }
+
     /** Everything of a key but its memory; null if there is nothing. */
     Object[] load(String key) throws Exception {
         List<Object> flat = new ArrayList<>();

@@ -199,7 +199,9 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         byte[] payload = (byte[]) record.getValue().getField(1);
         long time = record.getTimestamp();
         Long timestamp = time == TimestampAssigner.NO_TIMESTAMP ? null : Long.valueOf(time);
-        unlessStopped(() -> step("process", encoded, state.keyGroup(key), payload, timestamp));
+        byte[] sequence = state.currentSequence();
+        unlessStopped(
+                () -> step("process", encoded, state.keyGroup(key), payload, timestamp, sequence));
         awaitCapacity();
     }
 
