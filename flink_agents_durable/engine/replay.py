@@ -45,12 +45,11 @@ class RunJournal:
             self.records[record.number] = (record, data)
 
     def add_tail(self, tail: Iterable[bytes]) -> list[int]:
-        """Merge tail records: only numbers that the snapshot has not applied, up to the first gap. Keeps P8.
-
-        Returns the numbers that were added.
+        """Merge tail records, given in log order: only numbers that the snapshot has not applied, up to the
+        first gap. Keeps P8. Returns the numbers that were added.
         """
         added = []
-        for record, data in sorted(((decode_record(data), data) for data in tail), key=lambda x: x[0].number):
+        for record, data in latest([(decode_record(data), data) for data in tail]):
             if record.number <= self.last:
                 continue
             if record.number != self.last + 1:
@@ -115,6 +114,20 @@ class RunJournal:
     def deliveries(self) -> list[Record]:
         """Deliveries in the order in which they were made (P1)."""
         return [record for _, (record, _) in sorted(self.records.items()) if record.kind in DELIVERIES]
+
+
+def latest(records: list[tuple[Record, bytes]]) -> list[tuple[Record, bytes]]:
+    """Records of a run, given in log order, by their numbers; where a number comes again, the later one counts.
+
+    It does so after a restore that missed records: the attempt went on before the gap, and what lay behind the
+    gap must not come back once its numbers have been given again.
+    """
+    kept: list[tuple[Record, bytes]] = []
+    for entry in records:
+        while kept and kept[-1][0].number >= entry[0].number:
+            kept.pop()
+        kept.append(entry)
+    return kept
 
 
 def fits(record: Record, slot: Slot) -> bool:

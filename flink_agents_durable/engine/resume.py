@@ -73,7 +73,7 @@ class Resumption:
 
     def _sort_in(self, ks: KeyState, sequence: int, tail: list[tuple[Record, bytes]]) -> None:
         """Tail records of a run that is queued, unclaimed, or long over (P6, P8)."""
-        records = [data for _, data in sorted(tail, key=lambda pair: pair[0].number)]
+        records = [data for _, data in tail]
         digest = tail[0][0].digest
         run_id = identity.run_id(self._engine.log_id, ks.key, sequence, digest)
         for queued in ks.queued:
