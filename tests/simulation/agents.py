@@ -292,7 +292,9 @@ def versions(world: World) -> Agent:
         v, version = event.input, world.version
         a = await ctx.durable_execute_async(world.call, f"a{v}")
         world.observe(ctx, "a", a)
-        b = await ctx.durable_execute_async(world.call_version, f"b{v}", version)
+        label = f"b{v}.{version}"
+        b = await ctx.durable_execute_async(world.call, label)
+        world.check(ctx, b.label == label, f"{label} got the result of another version: {b}")
         world.observe(ctx, f"b{version}", b)
         world.depends(ctx, f"b{v}", b.nonce)
         c = await ctx.durable_execute_async(world.call_after, f"c{v}", f"b{v}")
@@ -411,6 +413,8 @@ class Simulated:
     versions: bool = False
     """It takes notice of `World.version`."""
     max_record_bytes: int | None = None
+    lost_head: float = 0.0
+    """How often the log loses its head too early."""
 
 
 AGENTS: dict[str, Simulated] = {
@@ -427,6 +431,7 @@ AGENTS: dict[str, Simulated] = {
     "generator": Simulated(generator, 1),
     "failing": Simulated(failing, 1),
     "versions": Simulated(versions, 2, versions=True),
+    "lossy": Simulated(versions, 2, versions=True, lost_head=0.5),
     "swallowing": Simulated(swallowing, 1),
     "big_results": Simulated(big_results, 1, max_record_bytes=4_000),
     "sleeping": Simulated(sleeping, 1),

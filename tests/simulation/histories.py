@@ -23,7 +23,9 @@ def make_world(name: str, seed: int, **changes: Any) -> World:
     equal = choose.random() < 0.15 and len(keys) > 1
     inputs = [(key, key if equal else f"{key}{place}") for place, key in enumerate(keys)]
     faults = Faults()
-    if choose.random() < 0.1:
+    if agent.lost_head:
+        faults = replace(faults, lost_head=agent.lost_head)
+    elif choose.random() < 0.1:
         faults = replace(faults, fork=0.5)
     elif choose.random() < 0.05:
         faults = replace(faults, lost_head=0.5)
@@ -37,7 +39,7 @@ def make_world(name: str, seed: int, **changes: Any) -> World:
         "steps": choose.choice((40, 80, 80, 160)),
         "reorder": not agent.ordered and not equal,
         "equal": equal,
-        "store": choose.random() >= 0.1,
+        "store": choose.random() >= 0.1 or agent.versions,  # without one, what a mismatch voids does not show
         "max_record_bytes": agent.max_record_bytes,
         "settings": settings,
     }

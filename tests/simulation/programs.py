@@ -86,9 +86,9 @@ class Interpreter:
 
     def see(self, statement: Statement, value: Any) -> None:
         """Observe what a statement got; later branches depend on it."""
-        self.delivered = True
         self.world.observe(self.ctx, statement.id, value)
         if isinstance(value, Result):
+            self.delivered = True
             self.last = value.nonce
             own = value.label == self.label(statement)
             self.world.check(self.ctx, own, f"{statement} got the result of another call: {value}")

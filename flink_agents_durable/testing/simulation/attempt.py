@@ -45,6 +45,7 @@ class Attempt:
         self.batches: list[list[tuple[int, bytes]]] = []  # handed over, not in the log yet
         self.positions: list[int] = []  # end of the log after each of this attempt's batches
         self.start_position = 0
+        self.lowest_position = 0  # positions of snapshots never decrease
         self.tail: list[tuple[int, bytes]] = []
         self.acknowledged = 0  # batches that the engine has been told of
         self.timer: int | None = None

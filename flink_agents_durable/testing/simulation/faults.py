@@ -29,6 +29,8 @@ class Faults:
     """A wake-up that comes twice, late or too early."""
     stop: float = 0.02
     """Stop with a savepoint, and go on from it."""
+    lag: float = 0.2
+    """The position in a snapshot lies before the last applied record, so that the tail overlaps it (P8)."""
     fork: float = 0.0
     """Restore under another log id: what lies after the checkpoint is gone."""
     flip: float = 0.0
@@ -37,4 +39,4 @@ class Faults:
     """At a restart the head of the log is gone too far."""
 
 
-NONE = Faults(0, *(0.0,) * 12)
+NONE = Faults(0, *(0.0,) * 13)

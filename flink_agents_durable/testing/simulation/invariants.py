@@ -45,7 +45,9 @@ class Facts:
     def __init__(self) -> None:
         self.seen: dict[Place, Seen] = {}  # values by the place at which an action saw them
         self.expected: dict[Place, Seen] = {}  # outputs that actions have sent
-        self.records: dict[RunKey, list[Record]] = {}  # outcomes, timers and ends of batches that are not void
+        self.records: dict[
+            RunKey, list[Record]
+        ] = {}  # outcomes, timers and ends of batches that are not void
         self.changed: set[RunKey] = set()  # runs of which something was voided: they may go another way
         self.recorded: dict[Place, tuple[int, int, bool]] = {}  # call -> execution, slot, success
         self.dead: dict[Place, tuple[int, int]] = {}  # calls that were cancelled, or timed out in a batch
@@ -67,8 +69,7 @@ class Invariants:
         self.durable = durable
         self.facts = Facts()
         self.labels: dict[tuple[RunKey, int, int], str] = {}  # of calls, by execution and slot
-        self.strict = True
-        """False once records were lost: then calls may run again, and differently."""
+        self.lossy = False  # records were lost once: calls may have run again, and differently
 
     # --- going back to a checkpoint, where the log ends with it (store `none`, a fork) ---
 
@@ -79,6 +80,12 @@ class Invariants:
     def restore(self, facts: Facts | None) -> None:
         """Only this is known."""
         self.facts = copy.deepcopy(facts) if facts is not None else Facts()
+
+    def lose(self) -> None:
+        """The log lost records, nobody knows which: what happens from now on has to fit together."""
+        results, completed = self.facts.results, self.facts.completed
+        self.facts = Facts()
+        self.facts.results, self.facts.completed = results, completed
 
     # --- who is who ---
 
@@ -98,7 +105,7 @@ class Invariants:
         run = self.run_of(slot.execution.run)
         self.labels[run, execution, slot.index] = label
         call, facts = (run, label), self.facts
-        if self.strict and current:
+        if current:
             if call in facts.recorded:
                 self.complain(f"the call {label} runs again although its outcome was recorded")
             if call in facts.dead:
@@ -132,9 +139,11 @@ class Invariants:
             _forget(facts.dead, lambda of: of[0] == execution)
             self._void(
                 run,
-                lambda r: r.execution == execution
-                and not slots.isdisjoint((r.slot, *r.slots))
-                and (not r.ok or r.kind in (TIMER, BATCH_END)),
+                lambda r: (
+                    r.execution == execution
+                    and not slots.isdisjoint((r.slot, *r.slots))
+                    and (not r.ok or r.kind in (TIMER, BATCH_END))
+                ),
             )
         return record
 
@@ -149,7 +158,9 @@ class Invariants:
         first = min(record.number for record in void)
         places = [self.facts.seen, self.facts.expected]
         if any(record.kind == SYNC_OUTCOME for record in void):  # seen in the step of the delivery before it
-            earlier = [at for known in places for (of, _), (_, at) in known.items() if of == run and at < first]
+            earlier = [
+                at for known in places for (of, _), (_, at) in known.items() if of == run and at < first
+            ]
             first = max(earlier, default=first)
         for known in places:
             for place in [place for place, (_, at) in known.items() if place[0] == run and at >= first]:
@@ -176,7 +187,7 @@ class Invariants:
     def _check_number(self, run: RunKey, record: Record) -> None:
         # One counter, without a gap: every attempt goes on where the log ends (P1, P8).
         last = self.facts.numbers.get(run)
-        if self.strict and last is not None and record.number != last + 1:
+        if last is not None and record.number != last + 1:
             self.complain(f"record {record.number} of a run follows record {last}")
         self.facts.numbers[run] = record.number
 
@@ -184,23 +195,23 @@ class Invariants:
 
     def observe(self, run: Run, place: str, value: Any) -> None:
         """An action saw a value: on every later attempt it must see the same there."""
-        if self.durable and self.strict:
+        if self.durable:
             for result in _results(value):
                 if result not in self.facts.results:
                     self.complain(f"at {place!r} the action saw {result}, which is not durable")
         known, _ = self.facts.seen.setdefault((self.run_of(run), place), (value, run.delivered))
-        if self.strict and known != value:
+        if known != value:
             self.complain(f"at {place!r} the action saw {known!r} before a failure and {value!r} after it")
 
     def expect(self, run: Run, place: str, output: Any) -> None:
         """An action sends an output; it has to arrive once."""
         known, _ = self.facts.expected.setdefault((self.run_of(run), place), (output, run.delivered))
-        if self.strict and known != output:
+        if known != output:
             self.complain(f"at {place!r} the action sent {known!r} before a failure and {output!r} after it")
 
     def reads(self, execution: int, writer: int) -> None:
         """An execution reads from memory what another one wrote."""
-        if self.strict and writer != execution and writer not in self.facts.completed:
+        if writer != execution and writer not in self.facts.completed:
             self.complain(f"execution {execution:x} reads what {writer:x} wrote, which has not completed")
 
     # --- the end ---
@@ -209,13 +220,14 @@ class Invariants:
         self, outputs: list[tuple[Any, Any]], inputs: list[tuple[Any, Any]], ordered: bool
     ) -> None:
         """Each output once; inputs of a key one after the other, and in order."""
+        changed = self.lossy or self.facts.changed
         got = Counter(repr(output) for _, output in outputs)
         want = Counter(repr(output) for output, _ in self.facts.expected.values())
         lost, more = want - got, got - want
-        if self.strict and (lost or (more and not self.facts.changed)):
+        if lost or (more and not changed):
             self.complain(f"outputs: lost {dict(lost)}, doubled {dict(more)}")
         twice = [output for output, count in got.items() if count > 1]
-        if twice and not self.equal and not self.facts.changed:
+        if twice and not self.equal and not changed:
             self.complain(f"emitted twice: {twice}")
         if self.equal:
             return
@@ -224,7 +236,7 @@ class Invariants:
             for other, output in outputs:
                 if other == key and (not order or order[-1] != output[0]):
                     order.append(output[0])
-            if len(set(order)) < len(order) and not self.facts.changed:
+            if len(set(order)) < len(order) and not changed:
                 self.complain(f"runs of key {key!r} overlap: {order}")
             if ordered and order != [value for other, value in inputs if other == key and value in order]:
                 self.complain(f"inputs of key {key!r} out of order: {order}")

@@ -128,10 +128,6 @@ class World:
 
     def call(self, label: str, fail: float = 0.0) -> Result:
         """What durable functions of simulated agents do: give a value that no other execution gives."""
-        return self.call_version(label, 0, fail)
-
-    def call_version(self, label: str, version: int, fail: float = 0.0) -> Result:
-        """A call that another version of the code makes with other arguments."""
         self.executed[label] += 1
         if self.random.random() < fail:
             raise ConnectionError(f"{label} failed {self.executed[label]}")
@@ -216,9 +212,10 @@ class World:
 
     def append(self, attempt: Attempt, batch: list[tuple[int, bytes]]) -> int:
         """A batch reaches the log."""
+        before = attempt.log.end
         end = attempt.log.append(attempt.number, batch)
-        if attempt.log is not self.log:
-            return end  # what a zombie adds after a fork concerns nobody
+        if attempt.log is not self.log or end == before:
+            return end  # what a zombie adds after a fork, or in vain, concerns nobody
         for _, data in batch:
             record = self.invariants.appended(data)
             self.history.append(
@@ -277,7 +274,7 @@ class World:
 
     def _may_differ(self) -> bool:
         """Whether a replay may ask for other calls than before."""
-        return self.flipped or bool(self.invariants.facts.changed) or not self.invariants.strict
+        return self.flipped or bool(self.invariants.facts.changed) or self.invariants.lossy
 
     def _choices(self) -> list[Callable[[], None]]:
         attempt = self.attempt
@@ -363,6 +360,10 @@ class World:
         attempt = self.attempt
         attempt.state.apply(attempt.engine.snapshot())
         position = attempt.applied_position
+        if self.chance(attempt, "lag"):
+            earlier = [known for known in attempt.positions if attempt.lowest_position <= known < position]
+            position = self.random.choice([attempt.lowest_position, *earlier])
+        attempt.lowest_position = position
         self.taken += 1
         facts = None
         if not self.store_durable or self.faults.fork:
@@ -471,7 +472,7 @@ class World:
         position = self.checkpoints[-1].position if self.checkpoints else 0
         if position < self.log.end:
             self.log.truncate(self.random.randint(position, self.log.end))
-            self.invariants.strict = False
+            self.invariants.lossy = True
             self.history.append(f"the log is gone up to {self.log.head}")
 
     def _close(self, attempt: Attempt) -> None:
@@ -510,10 +511,12 @@ class World:
         if step == "fence":
             self.log.take_over(attempt.number)
         else:
-            if self.invariants.strict and position < self.log.head:
+            if position < self.log.head and self.invariants.lossy:
+                self.invariants.lose()
+            elif position < self.log.head:
                 self.violation(f"the log was cut at {self.log.head}, the restore needs it from {position}")
             attempt.tail = self.log.tail(position)
-            attempt.start_position = self.log.end
+            attempt.start_position = attempt.lowest_position = self.log.end
         if attempt.opening < len(self.OPENING):
             return
         if image is not None:
