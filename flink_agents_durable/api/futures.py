@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine, Generator, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -128,7 +129,11 @@ class FutureOwner(Coroutine[Any, Any, T_co]):
     def __await__(self) -> Generator[Any, Any, T_co]:
         outcome = self._outcome
         if outcome is None:
-            waiter = self._owner.new_waiter()
+            owner = self._owner
+            loop = owner.loop
+            if loop is None or owner.thread != get_ident():
+                owner.refuse_await()
+            waiter: asyncio.Future[None] = asyncio.Future(loop=loop)
             if self._waiters is None:
                 self._waiters = [waiter]
                 self._plan()

@@ -9,11 +9,11 @@ import traceback
 from collections.abc import Generator
 from threading import get_ident
 from types import CoroutineType
-from typing import Any
+from typing import Any, NoReturn
 
 from flink_agents_durable.api._current import ContextRef, current
 from flink_agents_durable.api.errors import CallTimeoutError, DurableExecutionError, StalledActionError
-from flink_agents_durable.api.futures import CallSpec, DurableFuture, GatherFuture, Outcome
+from flink_agents_durable.api.futures import NOBODY, CallSpec, DurableFuture, GatherFuture, Outcome
 from flink_agents_durable.engine.commands import (
     BATCH,
     CALL,
@@ -92,7 +92,13 @@ class PythonDriver(TimerPort):
         if target is None:
             return []
         if ok and live is not NOT_LIVE and type(target) is DurableFuture and target.batch is None:
-            target.resolve(Outcome(live, None))  # by far the most common
+            # By far the most common; as DurableFuture.resolve does.
+            waiters = target._waiters
+            target._outcome = Outcome(live, None)
+            target._waiters = NOBODY
+            for waiter in waiters or NOBODY:
+                if not waiter.done():
+                    waiter.set_result(None)
         elif type(target) is DurableTimer:
             assert self.loop is not None
             self.loop.fire(target)
@@ -218,15 +224,12 @@ class PythonDriver(TimerPort):
                 " durable function, from another thread, or after the action has ended"
             )
 
-    def new_waiter(self) -> asyncio.Future[None]:
-        """A future that one `await` waits on."""
-        if self.thread != get_ident():
-            self.check_thread("a durable future")
-        if self.loop is None:
-            raise DurableExecutionError(
-                f"action {self.action.name!r} is a plain function and cannot await: make it `async def`"
-            )
-        return asyncio.Future(loop=self.loop)
+    def refuse_await(self) -> NoReturn:
+        """A durable future is awaited where that cannot be."""
+        self.check_thread("a durable future")
+        raise DurableExecutionError(
+            f"action {self.action.name!r} is a plain function and cannot await: make it `async def`"
+        )
 
     def reserve(self, target: Any) -> int:
         """The next slot, in the order of first awaits."""
@@ -245,7 +248,11 @@ class PythonDriver(TimerPort):
     def plan_call(self, future: DurableFuture[Any]) -> None:
         """First await of a call (F2)."""
         spec = future.spec
-        self.describe(spec)
+        if spec.options is None:  # as `describe` does
+            spec.function_id, spec.arguments = identify(spec.function, spec.args, spec.kwargs)
+            spec.context = contextvars.copy_context()
+        else:
+            self.describe(spec)
         slot = future.slot = self.next_slot
         self.next_slot = slot + 1
         self.targets[slot] = future

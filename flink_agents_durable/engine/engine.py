@@ -74,6 +74,7 @@ class Engine:
         self.ports = ports
         self.codec = codec
         self.settings = settings
+        self._strict = settings.strict_values
         self.log_id = log_id.encode()
         self.services = services or Services()
         self.journal = Journal(ports)
@@ -427,16 +428,17 @@ class Engine:
             if kind != SYNC_OUTCOME and (
                 slot.state == RECORDED or ends_calls(entry.kind, execution, entry.slots)
             ):
-                self._deliver(entry, slot)
-                self.advance(run)
-
-    def _deliver(self, entry: Entry, slot: Slot) -> None:
-        live = entry.live
-        if self.settings.strict_values:
-            live = NOT_LIVE
-        self._stepper.deliver(
-            slot, entry.kind, entry.number, entry.time, entry.ok, entry.payload, live, entry.slots
-        )
+                live = NOT_LIVE if self._strict else entry.live
+                self._stepper.deliver(
+                    slot, kind, entry.number, entry.time, entry.ok, entry.payload, live, entry.slots
+                )
+                if run.starting or not run.executions:
+                    self.advance(run)
+                else:
+                    if run.fresh:
+                        self._stepper.go_live(run)
+                    if run.open_calls == 0 or ks.counted == 0:
+                        self.recount(ks)
 
     def write_outcome(self, kind: int, slot: Slot, ok: bool, value: Any) -> Entry:
         """Record the outcome of a call; what cannot be recorded is a failure of this call alone (F10, D6)."""
@@ -466,8 +468,7 @@ class Engine:
         self.stats.calls_executed += 1
         if not ok:
             self.stats.calls_failed += 1
-        entry = self.journal.write_outcome(run, kind, self.now, slot, ok, payload)
-        entry.live = value
+        entry = self.journal.write_outcome(run, kind, self.now, slot, ok, payload, value)
         return entry
 
     def _expire(self, end: Slot) -> None:

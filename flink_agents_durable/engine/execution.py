@@ -160,7 +160,15 @@ class Stepper:
         for command in commands:
             kind = command[0]
             if kind == CALL:
-                self._place(Slot(execution, command[1], CALL_SLOT, command[2]))
+                # As `_place` does, without the hop.
+                index, run = command[1], execution.run
+                slot = execution.slots[index] = Slot(execution, index, CALL_SLOT, command[2])
+                execution.next_slot = index + 1
+                run.open_calls += 1
+                if execution.recorded is not None:
+                    self.compare(slot)
+                if slot.state == NEW:
+                    run.fresh.append(slot)
             elif kind == SEND:
                 self._send(execution, command[1])
             elif kind == COMPLETE:
@@ -370,7 +378,19 @@ class Stepper:
         if run.cuts:
             return
         engine = self._engine
-        fresh, run.fresh = run.fresh, []
+        fresh = run.fresh
+        if len(fresh) == 1 and run.begun:
+            slot = fresh[0]
+            if (
+                slot.state == NEW
+                and slot.kind == CALL_SLOT
+                and slot.batch is None
+                and slot.spec.reconciler is None
+            ):
+                fresh.clear()
+                engine.start_call(slot)
+                return
+        run.fresh = []
         reserve: dict[int, list[Slot]] = {}
         for slot in fresh:
             if slot.state != NEW:

@@ -50,6 +50,10 @@ def identify(
     the arguments of a partial. The digest is None when an argument has no canonical form.
     """
     if type(func) is types.FunctionType and func.__closure__ is None:
+        if durable_id is None:
+            known = _ids.get(func)
+            if known is not None:
+                return known, digest_call(args, kwargs)
         return durable_id or function_id(func), digest_call(args, kwargs)
     try:
         if type(func) is types.MethodType and not durable_id:

@@ -20,16 +20,27 @@ class Entry:
 
     __slots__ = ("data", "kind", "live", "number", "ok", "payload", "run", "slot", "slots", "time")
 
-    def __init__(self, run: Run, kind: int, number: int, time: int, data: Any, slot: Slot | None) -> None:
+    def __init__(
+        self,
+        run: Run,
+        kind: int,
+        number: int,
+        time: int,
+        data: Any,
+        slot: Slot | None,
+        ok: bool,
+        payload: bytes,
+        live: Any,
+    ) -> None:
         self.run = run
         self.kind = kind
         self.number = number
         self.time = time
         self.data = data
         self.slot = slot
-        self.ok = True
-        self.payload = b""
-        self.live: Any = NOT_LIVE
+        self.ok = ok
+        self.payload = payload
+        self.live = live
         self.slots: Any = ()
 
 
@@ -90,13 +101,13 @@ class Journal:
                 slots or (),
             )
         )
-        entry = Entry(run, kind, number, time, data, slot)
-        entry.ok = ok
-        entry.payload = payload
+        entry = Entry(run, kind, number, time, data, slot, ok, payload, NOT_LIVE)
         self.outbox.append(entry)
         return entry
 
-    def write_outcome(self, run: Run, kind: int, now: int, slot: Slot, ok: bool, payload: bytes) -> Entry:
+    def write_outcome(
+        self, run: Run, kind: int, now: int, slot: Slot, ok: bool, payload: bytes, live: Any
+    ) -> Entry:
         """`write` for the outcome of a call, without what it does not need: there is one for every call."""
         number = run.number = run.number + 1
         time = run.time = now if now > run.time else run.time
@@ -118,9 +129,7 @@ class Journal:
         )
         # Without a store the record is only wrapped when a snapshot finds its execution unfinished.
         data = encode_record(fields) if self._durable else fields
-        entry = Entry(run, kind, number, time, data, slot)
-        entry.ok = ok
-        entry.payload = payload
+        entry = Entry(run, kind, number, time, data, slot, ok, payload, live)
         self.outbox.append(entry)
         return entry
 

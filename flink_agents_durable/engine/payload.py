@@ -39,6 +39,8 @@ class PayloadCodec:
     def dumps(self, value: object) -> bytes:
         """Raises DurableSerializationError that names what cannot be serialised, and where it is."""
         try:
+            if not self._names:
+                return pickle.dumps(value, PROTOCOL)
             return self.dumps_by_reference(value)
         except Exception as first:
             try:
