@@ -404,7 +404,7 @@ class Engine:
             self.mark(ks)
         kind = entry.kind
         if kind == CUT:
-            run.cuts -= 1
+            self._stepper.apply_cut(entry)
             self.advance(run)
         elif kind == RESERVED:
             ks.journal_new[entry.number] = entry.data

@@ -44,6 +44,7 @@ from flink_agents_durable.engine.run import (
 
 if TYPE_CHECKING:
     from flink_agents_durable.engine.engine import Engine
+    from flink_agents_durable.engine.journal import Entry
 
 logger = logging.getLogger(__name__)
 
@@ -348,7 +349,11 @@ class Stepper:
         recorded: Record | str,
         current: str,
     ) -> None:
-        """Void what was recorded for an execution from a slot on. Keeps P13."""
+        """Void what was recorded for an execution from a slot on. Keeps P13.
+
+        A snapshot keeps the records until the cut is durable: a log without the cut must not go with a state that
+        has it, or the records came back beside those that took their place.
+        """
         engine = self._engine
         name = recorded if isinstance(recorded, str) else recorded.function_id or _kind_name(recorded.kind)
         action = execution.action.name if execution is not None else "of an earlier version"
@@ -363,11 +368,18 @@ class Stepper:
         engine.stats.mismatches += 1
         known = execution.recorded if execution is not None else run.records.get(execution_id)
         numbers = void_from(run, execution_id, known, slot)
-        drop_numbers(run, numbers)
         entry = engine.journal.write(run, CUT, engine.now, execution=execution_id, index=slot)
+        entry.slots, entry.live = numbers, (execution, slot)
         run.cuts += 1
+
+    def apply_cut(self, entry: Entry) -> None:
+        """The cut is durable: forget the records that it voids."""
+        run = entry.run
+        run.cuts -= 1
+        drop_numbers(run, entry.slots)
+        execution, slot = entry.live
         if execution is not None:
-            gone = set(numbers)
+            gone = set(entry.slots)
             execution.numbers = [number for number in execution.numbers if number not in gone]
             execution.voids.append((slot, entry.number))
 
