@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from flink_agents_durable.engine.settings import EngineSettings
-from flink_agents_durable.testing.simulation import Faults, World
+from flink_agents_durable.testing.simulation import Faults, Violation, World, shortest
 from tests.simulation.agents import AGENTS
 
 SHAPES = (["a"], ["a", "a"], ["a", "b", "a", "b"], ["a", "a", "a"])
@@ -44,6 +44,8 @@ def make_world(name: str, seed: int, **changes: Any) -> World:
         "settings": settings,
     }
     inputs = changes.pop("inputs", inputs)
+    if "crashes" in changes:
+        arguments["faults"] = replace(faults, crashes=changes.pop("crashes"))
     return World(seed, agent.make, inputs, **{**arguments, **changes})
 
 
@@ -60,3 +62,15 @@ def run_history(name: str, seed: int, **changes: Any) -> World:
         if got != want:
             world.violation(f"outputs: lost {want - got}, doubled {got - want}")
     return world
+
+
+def explain(name: str, violation: Violation) -> str:
+    """The shortest history that shows a violation, and how to see it again."""
+
+    def run(seed: int, **changes: Any) -> World:
+        return run_history(name, seed, **changes)
+
+    world = make_world(name, violation.seed)
+    shortest_one = shortest(run, violation, world.inputs, world.faults.crashes)
+    again = f"tools/simulate --agent {name} --seed {violation.seed} --schedules 1"
+    return f"{name}, {shortest_one}\n  (again, in full: {again})"

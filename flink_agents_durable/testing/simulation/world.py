@@ -40,6 +40,7 @@ class Violation(AssertionError):
     """An invariant is broken."""
 
     def __init__(self, seed: int, text: str, history: list[str]) -> None:
+        self.seed = seed
         self.text = text
         self.history = history
         lines = history if len(history) <= 100 else ["...", *history[-100:]]
@@ -289,7 +290,8 @@ class World:
             choices += [attempt.write_one] * min(2, len(attempt.batches))
             if attempt.acknowledged < len(attempt.positions):
                 choices += [self._acknowledge] * 2
-            if attempt.timer is not None:
+            # Without a store nothing is kept between failures: deadlines must not come before everything else.
+            if attempt.timer is not None and (faulty or self.store_durable or not choices):
                 choices.append(self._fire)
             if faulty:
                 choices += [self._trigger_checkpoint, self._flush][: 2 if self.pending is None else 0]
