@@ -1,5 +1,6 @@
 """Testing kit: run an agent without a JVM, crash it, restore it."""
 
+from flink_agents_durable.testing.check_replay import ReplayDifferenceError, ReplayReport, check_replay
 from flink_agents_durable.testing.local_runner import Call, LocalRunner
 
-__all__ = ["Call", "LocalRunner"]
+__all__ = ["Call", "LocalRunner", "ReplayDifferenceError", "ReplayReport", "check_replay"]

@@ -1,0 +1,92 @@
+"""`check_replay`: agents that do the same after a crash pass, others are told what differs."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+
+from flink_agents_durable import Agent, InputEvent, OutputEvent
+from flink_agents_durable.testing import ReplayDifferenceError, check_replay
+
+
+def ask(question: str) -> str:
+    return f"answer to {question}"
+
+
+async def ask_async(question: str) -> str:
+    await asyncio.sleep(0)
+    return f"answer to {question}"
+
+
+def agent_of(act: Any) -> Agent:
+    return Agent().add_action("act", [InputEvent], act)
+
+
+def test_an_agent_that_replays_passes() -> None:
+    async def act(event: Any, ctx: Any) -> None:
+        first = await ctx.durable_execute_async(ask_async, event.input)
+        outcomes = await ctx.gather(
+            *(ctx.durable_execute_async(ask, f"{first}{i}") for i in range(3)), timeout=5
+        )
+        await asyncio.sleep(10)
+        ctx.short_term_memory.set("last", first)
+        sync = ctx.durable_execute(ask, "sync")
+        ctx.send_event(
+            OutputEvent([first, [o.value for o in outcomes], sync, str(ctx.now()), str(ctx.uuid4())])
+        )
+
+    report = check_replay(agent_of(act), [("a", "x"), ("b", "y"), ("a", "z")])
+    assert report.calls == 15
+    assert report.outputs == 3
+    assert report.crash_points > 30
+
+
+def test_another_argument_after_the_crash_is_named_with_its_line() -> None:
+    counter = itertools.count()
+
+    async def act(event: Any, ctx: Any) -> None:
+        await ctx.durable_execute_async(ask, "first")
+        await ctx.durable_execute_async(ask, f"number {next(counter)}")  # not the same on replay
+        ctx.send_event(OutputEvent("done"))
+
+    with pytest.raises(
+        ReplayDifferenceError, match=r"(?s)'act'.*test_check_replay.py:\d+.*number 1.*number 0"
+    ):
+        check_replay(agent_of(act), [("a", "x")])
+
+
+def test_another_output_is_shown() -> None:
+    counter = itertools.count()
+
+    async def act(event: Any, ctx: Any) -> None:
+        await ctx.durable_execute_async(ask, "first")
+        ctx.send_event(OutputEvent(f"number {next(counter)}"))
+
+    with pytest.raises(ReplayDifferenceError, match=r"output 1 of key 'a' was 'number 0' .* is 'number \d'"):
+        check_replay(agent_of(act), [("a", "x")])
+
+
+def test_a_failure_of_the_agent_itself_comes_out() -> None:
+    async def act(event: Any, ctx: Any) -> None:
+        raise ValueError("wrong")
+
+    with pytest.raises(Exception, match="wrong"):
+        check_replay(agent_of(act), [("a", "x")])
+
+
+def test_calls_are_made_once() -> None:
+    """Only the run without a crash makes calls for real."""
+    made: list[str] = []
+
+    def call(what: str) -> str:
+        made.append(what)
+        return what
+
+    async def act(event: Any, ctx: Any) -> None:
+        ctx.send_event(OutputEvent(await ctx.durable_execute_async(call, event.input)))
+
+    check_replay(agent_of(act), [("a", "x")])
+    assert made == ["x"]
