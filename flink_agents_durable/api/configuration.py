@@ -106,7 +106,7 @@ class AgentOptions:
     )
     """How long closing waits for running calls before it abandons them."""
     SHORT_TERM_MEMORY_TTL: ConfigOption[timedelta | None] = ConfigOption(
-        "agents.short-term-memory.ttl", timedelta, None, minimum=0.001
+        "agents.short-term-memory.ttl", timedelta, None, minimum=0.001, planned=True
     )
     """Memory that has not been used for this long is dropped; None: never."""
 

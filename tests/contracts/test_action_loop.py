@@ -478,9 +478,7 @@ def test_many_actions_and_tasks_at_a_time(attempts: Attempts) -> None:
     by_key: dict[int, list[Any]] = {}
     for key, value in runner.outputs:
         by_key.setdefault(key, []).append(value)
-    expected = {
-        key: [[f"{key}-{value}-{n}!" for n in range(5)] for value in range(3)] for key in range(100)
-    }
+    expected = {key: [[f"{key}-{value}-{n}!" for n in range(5)] for value in range(3)] for key in range(100)}
     assert by_key == expected
 
 

@@ -210,9 +210,7 @@ def raiser(make: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["synchronous", "async", "gather"])
 @pytest.mark.parametrize("name", list(ERRORS))
-def test_x2_x3_x4_with_strict_values_both_runs_see_the_same(
-    attempts: Attempts, name: str, kind: str
-) -> None:
+def test_x2_x3_x4_with_strict_values_both_runs_see_the_same(attempts: Attempts, name: str, kind: str) -> None:
     """The same `except` clause, text, attributes and causes in the first run and after a restore."""
     make, caught = ERRORS[name]
     seen: list[Any] = []

@@ -79,9 +79,7 @@ def test_f2_a_call_without_reconciler_that_was_in_flight_runs_again(attempts: At
     """Terminal slots replay, a pending one is executed again."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
-        one, two = await ctx.gather(
-            ctx.durable_execute_async(ask, "a"), ctx.durable_execute_async(ask, "b")
-        )
+        one, two = await ctx.gather(ctx.durable_execute_async(ask, "a"), ctx.durable_execute_async(ask, "b"))
         out(ctx, [one.value, two.value])
 
     store = attempts.store = WatchedStore(attempts.folder)
@@ -429,9 +427,7 @@ class Unpicklable:
 
 
 @pytest.mark.parametrize("kind", ["synchronous", "async", "gather"])
-def test_f10_a_result_that_cannot_be_recorded_is_a_failure_of_its_call(
-    attempts: Attempts, kind: str
-) -> None:
+def test_f10_a_result_that_cannot_be_recorded_is_a_failure_of_its_call(attempts: Attempts, kind: str) -> None:
     """Case 1, D6: it names call and type; neighbours keep their slots, nothing runs again after a crash."""
 
     async def strange(what: Any) -> Any:

@@ -91,9 +91,7 @@ NUMBERS = {"tries": 3, "nested": {"a": [1, 2.0, "x"], "b": None}}
             lambda: ((MESSAGES,), {}), lambda: ((json.loads(json.dumps(MESSAGES)),), {}), id="case 13"
         ),
         pytest.param(lambda: (((1, 2),), {}), lambda: (([1, 2],), {}), id="tuple and list"),
-        pytest.param(
-            lambda: (({1: "a"},), {}), lambda: (({"1": "a"},), {}), id="int keys as JSON has them"
-        ),
+        pytest.param(lambda: (({1: "a"},), {}), lambda: (({"1": "a"},), {}), id="int keys as JSON has them"),
         pytest.param(lambda: ((), {"a": 1, "b": 2}), lambda: ((), {"b": 2, "a": 1}), id="keyword order"),
         pytest.param(lambda: (({"a": 1, "b": 2},), {}), lambda: (({"b": 2, "a": 1},), {}), id="dict order"),
         pytest.param(

@@ -155,9 +155,7 @@ def test_i2_other_java_errors_are_ordinary_failures(attempts: Attempts, name: st
             out(ctx, name in str(error) or "PyJObject" in repr(error))
 
     error = RuntimeError(PyJObject(name, "interrupted while reading"))
-    first = attempts.start(
-        agent_of(act), fakes={ask: raiser(error)}, options={"agents.strict-values": False}
-    )
+    first = attempts.start(agent_of(act), fakes={ask: raiser(error)}, options={"agents.strict-values": False})
     first.process("k", 1)
     first.run_until_idle()
     second = attempts.start(agent_of(act), fakes={ask: never})

@@ -179,9 +179,11 @@ def test_d1_a_list_of_chat_messages_survives_json() -> None:
 TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT,
-    lambda inner: st.lists(inner, max_size=4)
-    | st.lists(inner, max_size=3).map(tuple)
-    | st.dictionaries(TEXT | st.integers() | st.booleans() | st.none() | st.floats(), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(TEXT | st.integers() | st.booleans() | st.none() | st.floats(), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 

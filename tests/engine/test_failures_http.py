@@ -77,9 +77,7 @@ def openai_error(handler: Callable[[Any], Any]) -> Exception:
             found = handler(httpx.Request(request.method, str(request.url)))
         except httpx.RequestError as error:
             raise getattr(package, type(error).__name__)(str(error), request=request) from None
-        return package.Response(
-            found.status_code, headers=ANSWER, json=found.json(), request=request
-        )
+        return package.Response(found.status_code, headers=ANSWER, json=found.json(), request=request)
 
     def call() -> None:
         transport = package.MockTransport(translated)
