@@ -54,7 +54,7 @@ class PythonDriver(TimerPort):
         self.thread = 0  # of the step that runs
         self.closing = False
         self.hashes = port.id << 16 & 0xFFFFFFFFFFFFFF  # of the futures it makes: the same on replay
-        self._context = ActionContext(self)
+        self._context: Any = ActionContext(self)
         self._reference = ContextRef(self._context)
 
     # --- the engine's side ---
@@ -145,6 +145,7 @@ class PythonDriver(TimerPort):
     def release(self) -> None:
         """The execution has ended: leave no cycle behind, so that all of it is freed at once (L6)."""
         self._reference.context = None
+        self._context = None
         self.loop = self.task = None
         self.commands = []
         self.targets = {}
@@ -213,6 +214,9 @@ class PythonDriver(TimerPort):
             if batch.slot >= 0 and self.targets.pop(batch.slot, None) is not None:
                 self.commands.append((CANCEL, batch.slot))
             batch.resolve(Outcome([child._outcome for child in batch.children], None))
+            for child in batch.children:
+                child.batch = None
+            batch.children = ()
 
     # --- the action's side ---
 

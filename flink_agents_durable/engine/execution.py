@@ -131,6 +131,7 @@ class Stepper:
             execution.time = time
         if execution.slots.pop(slot.index, None) is not None:
             slot.state = GONE
+            slot.batch = None
             if slot.kind == CALL_SLOT:
                 run.open_calls -= 1
         driver: Any = execution.driver
@@ -148,6 +149,7 @@ class Stepper:
     def _remove(self, execution: Execution, slot: Slot) -> None:
         if execution.slots.pop(slot.index, None) is not None:
             slot.state = GONE
+            slot.batch = None
             if slot.kind == CALL_SLOT:
                 execution.run.open_calls -= 1
 
