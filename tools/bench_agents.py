@@ -119,7 +119,7 @@ def run(load: Load) -> Measured:
     source = env.from_collection(list(range(load.inputs)), Types.LONG())
     keys = load.keys
     stream = agents.from_datastream(source, key_selector=lambda number: number % keys)
-    output = stream.apply(BenchAgent(load, str(result))).to_datastream(Types.LONG())
+    output = stream.apply(BenchAgent(load, str(result))).to_datastream()
     sink = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
     output._j_data_stream.sinkTo(sink)
     agents.execute("benchmark")
