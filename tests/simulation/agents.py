@@ -413,6 +413,8 @@ class Simulated:
     versions: bool = False
     """It takes notice of `World.version`."""
     max_record_bytes: int | None = None
+    durable: bool = False
+    """It needs a store: without one, a failure that was recorded before a checkpoint and raised after it comes back."""
     lost_head: float = 0.0
     """How often the log loses its head too early."""
 
@@ -436,5 +438,5 @@ AGENTS: dict[str, Simulated] = {
     "big_results": Simulated(big_results, 1, max_record_bytes=4_000),
     "sleeping": Simulated(sleeping, 1),
     "joined": Simulated(joined, 1),
-    "generated": Simulated(generated, -1, ordered=True),
+    "generated": Simulated(generated, -1, ordered=True, durable=True),
 }

@@ -39,7 +39,7 @@ def make_world(name: str, seed: int, **changes: Any) -> World:
         "steps": choose.choice((40, 80, 80, 160)),
         "reorder": not agent.ordered and not equal,
         "equal": equal,
-        "store": choose.random() >= 0.1 or agent.versions,  # without one, what a mismatch voids does not show
+        "store": choose.random() >= 0.1 or agent.versions or agent.durable,
         "max_record_bytes": agent.max_record_bytes,
         "settings": settings,
     }

@@ -6,6 +6,7 @@ column of the table in the design; `test_protocol.py` says within how many sched
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 from collections import Counter
@@ -15,7 +16,16 @@ from typing import Any
 import pytest
 
 from flink_agents_durable.api.events import EventType
-from flink_agents_durable.engine import admission, engine, identity, records, snapshot
+from flink_agents_durable.engine import (
+    admission,
+    driver,
+    engine,
+    execution,
+    identity,
+    records,
+    replay,
+    snapshot,
+)
 from flink_agents_durable.engine.commands import NOT_LIVE
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.execution import Stepper
@@ -26,6 +36,7 @@ from flink_agents_durable.engine.replay import RunJournal
 from flink_agents_durable.engine.resume import Resumption
 from flink_agents_durable.engine.run import BATCH_SLOT, RESERVING, RUNNING
 from flink_agents_durable.engine.timers import Timers
+from flink_agents_durable.engine.uncaught import uncaught_slots
 from flink_agents_durable.runtime.log_positions import RetainedPositions
 from flink_agents_durable.store.protocol import UnknownFateError
 from flink_agents_durable.testing.simulation import World
@@ -73,7 +84,7 @@ def p3_deliver_before_the_ack(patch: pytest.MonkeyPatch) -> None:
     def write(self: Engine, kind: int, slot: Any, ok: bool, value: Any) -> Any:
         entry = original(self, kind, slot, ok, value)
         if kind == records.OUTCOME:
-            self._deliver(entry, slot)
+            _deliver(self, entry, slot)
             self.advance(entry.run)
         return entry
 
@@ -291,7 +302,7 @@ def p18_end_of_a_batch_without_record(patch: pytest.MonkeyPatch) -> None:
         original(self, end)
         entry = self.journal.outbox.pop()
         entry.run.number -= 1
-        self._deliver(entry, end)
+        _deliver(self, entry, end)
         self.advance(entry.run)
 
     patch.setattr(Engine, "_expire", expire)
@@ -318,7 +329,7 @@ def p20_refusals_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
         if ok and not entry.ok:
             self.journal.outbox.remove(entry)
             entry.run.number -= 1
-            self._deliver(entry, slot)
+            _deliver(self, entry, slot)
             self.advance(entry.run)
         return entry
 
@@ -399,6 +410,13 @@ def p24_only_the_first_timer(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Timers, "changed", changed)
 
 
+def _deliver(self: Engine, entry: Any, slot: Any) -> None:
+    """Deliver a record that is not acknowledged."""
+    self._stepper.deliver(
+        slot, entry.kind, entry.number, entry.time, entry.ok, entry.payload, NOT_LIVE, list(entry.slots)
+    )
+
+
 def _no_record(patch: pytest.MonkeyPatch, kind: int) -> None:
     """Number a record, and never hand it to the store; it counts as acknowledged."""
     original = Journal.write
@@ -413,3 +431,71 @@ def _no_record(patch: pytest.MonkeyPatch, kind: int) -> None:
         return entry
 
     patch.setattr(Journal, "write", write)
+
+
+# Faults that the simulator has found, put back.
+
+
+def d5_as_completed_through_a_set(patch: pytest.MonkeyPatch) -> None:
+    """D5: `as_completed` starts bare coroutines in the order of their addresses."""
+    source = random.Random(1)
+
+    def any_order(futures: Any) -> Any:
+        given = list(futures)
+        source.shuffle(given)
+        return [asyncio.ensure_future(future) for future in given]
+
+    patch.setattr(asyncio.tasks, "_as_completed_in_order", any_order)
+
+
+def f8_batch_that_was_given_up(patch: pytest.MonkeyPatch) -> None:
+    """F8: the end of a batch that nobody waits for any more reaches none of its calls."""
+    patch.setattr(engine, "ends_calls", lambda *_: False)
+    patch.setattr(execution, "ends_calls", lambda *_: False)
+
+
+def p14_deadlines_of_earlier_steps(patch: pytest.MonkeyPatch) -> None:
+    """P14: a time-out that the action raises later than in the step of its deadline is not reopened."""
+    original = uncaught_slots
+    patch.setattr(driver, "uncaught_slots", lambda error, delivered, _: original(error, delivered, {}))
+    deliver = Stepper.deliver
+
+    def forget(self: Stepper, slot: Any, kind: int, *rest: Any) -> None:
+        if kind == records.OUTCOME:
+            slot.execution.last_timer = -1
+        deliver(self, slot, kind, *rest)
+
+    patch.setattr(Stepper, "deliver", forget)
+
+
+def l2_new_ids_in_a_fork(patch: pytest.MonkeyPatch) -> None:
+    """L2: in a fork, inputs that wait with records get ids of the new log, which the records do not fit."""
+    original = Engine.make_run
+
+    def make_run(self: Engine, ks: Any, queued: Any, memory: Any) -> Any:
+        queued.run_id = b""
+        return original(self, ks, queued, memory)
+
+    patch.setattr(Engine, "make_run", make_run)
+
+
+def p17_synchronous_outcomes_are_applied_late(patch: pytest.MonkeyPatch) -> None:
+    """P17: a savepoint has the outputs of a synchronous call, but not its outcome."""
+    patch.setattr(Engine, "waited", lambda self: None)
+
+
+def p13_voided_before_the_cut(patch: pytest.MonkeyPatch) -> None:
+    """P13: what a mismatch voids leaves the state before the cut is durable."""
+    original = Stepper._cut
+
+    def cut(self: Stepper, run: Any, *args: Any) -> None:
+        original(self, run, *args)
+        self.apply_cut(self._engine.journal.outbox[-1])
+        run.cuts += 1
+
+    patch.setattr(Stepper, "_cut", cut)
+
+
+def p8_records_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
+    """P8: records behind a gap come back once their numbers have been given again."""
+    patch.setattr(replay, "latest", lambda given: sorted(given, key=lambda entry: entry[0].number))

@@ -80,6 +80,16 @@ SEEN: list[tuple[str, Mutant, list[str], int]] = [
     ("P24", mutants.p24_only_the_first_timer, ["sleeping"], 50),
 ]
 
+FOUND: list[tuple[Mutant, list[str], int]] = [
+    (mutants.d5_as_completed_through_a_set, ["generated"], 300),
+    (mutants.f8_batch_that_was_given_up, ["joined"], 50),
+    (mutants.p14_deadlines_of_earlier_steps, ["generated"], 2000),
+    (mutants.l2_new_ids_in_a_fork, ["generated"], 100),
+    (mutants.p17_synchronous_outcomes_are_applied_late, ["synchronous", "swallowing"], 1000),
+    (mutants.p13_voided_before_the_cut, ["versions"], 1000),
+    (mutants.p8_records_behind_a_gap, ["lossy"], 1000),
+]
+
 
 @pytest.mark.parametrize(
     ("mutant", "agents", "schedules"),
@@ -87,6 +97,15 @@ SEEN: list[tuple[str, Mutant, list[str], int]] = [
 )
 def test_a_rule_that_is_left_out_is_seen(mutant: Mutant, agents: list[str], schedules: int) -> None:
     """Each of P1 to P18 and P20 to P24."""
+    assert caught(mutant, agents, schedules) <= schedules
+
+
+@pytest.mark.parametrize(
+    ("mutant", "agents", "schedules"),
+    [pytest.param(mutant, agents, n, id=mutant.__name__) for mutant, agents, n in FOUND],
+)
+def test_a_fault_that_was_found_is_seen_again(mutant: Mutant, agents: list[str], schedules: int) -> None:
+    """Put back, the simulator sees each within so many schedules."""
     assert caught(mutant, agents, schedules) <= schedules
 
 
