@@ -30,6 +30,7 @@ from flink_agents_durable.api.errors import (
 )
 from flink_agents_durable.api.events import Event, EventType, InputEvent, OutputEvent
 from flink_agents_durable.api.futures import DurableFuture, Outcome
+from flink_agents_durable.api.lazy import lazy
 from flink_agents_durable.api.memory import MemoryObject
 
 __version__ = "0.1.0"
@@ -146,6 +147,7 @@ __all__ = [
     "chat_model_setup",
     "configured",
     "current_context",
+    "lazy",
     "prompt",
     "tool",
 ]

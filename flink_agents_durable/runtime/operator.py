@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.api.lazy import Lazy, collect_lazy
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.plan_classes import register_plan_classes, unregister_plan_classes
 from flink_agents_durable.engine.services import Services
@@ -74,9 +76,10 @@ def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator | Fa
     """
     try:
         with _formatted():
-            plan = AgentPlan.load(bytes(settings["plan"]))
+            with collect_lazy() as lazies:
+                plan = AgentPlan.load(bytes(settings["plan"]))
             tune_collector()
-            return AgentOperator(HostLink(host), TaskSettings.of(settings), plan)
+            return AgentOperator(HostLink(host), TaskSettings.of(settings), plan, lazies)
     except TaskFailedError as failure:
         return FailedOperator(failure)
 
@@ -119,10 +122,13 @@ class AgentOperator:
     `open_operator`: they keep the failure, and `start` or `drain` raise it.
     """
 
-    def __init__(self, link: HostLink, task: TaskSettings, plan: AgentPlan) -> None:
+    def __init__(
+        self, link: HostLink, task: TaskSettings, plan: AgentPlan, lazies: Sequence[Lazy[Any]] = ()
+    ) -> None:
         self._link = link
         self._task = task
         self._plan = plan
+        self._lazies = lazies
         self._options: AgentConfiguration = plan.configuration()
         self._compiled = plan.compiled()
         self._blobs: dict[int, GroupBlob] = {}
@@ -411,6 +417,8 @@ class AgentOperator:
             _quietly(self._engine.close)
         store_closed = _quietly(self._store.store.close, left())
         _quietly(self._resources.close, self._executor.loop, left() / 2)
+        for lazy in self._lazies:
+            _quietly(self._close_lazy, lazy, left() / 2)
         executor_closed = self._executor.close(left())
         self._link.release()  # K11
         for method in (self.restore_group, self.restore_key, self.process, self.snapshot):
@@ -419,6 +427,15 @@ class AgentOperator:
         self._held.clear()
         unregister_plan_classes(self._plan.plan_id)
         return bool(store_closed) and executor_closed
+
+    def _close_lazy(self, lazy: Lazy[Any], timeout: float) -> None:
+        ending = lazy.close()
+        if ending is not None:
+            asyncio.run_coroutine_threadsafe(_ended(ending), self._executor.loop).result(timeout)
+
+
+async def _ended(ending: Awaitable[Any]) -> None:
+    await ending
 
 
 def _quietly(close: Callable[..., Any], *args: Any) -> Any:

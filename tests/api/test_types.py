@@ -261,6 +261,7 @@ def test_public_names() -> None:
         "chat_model_setup",
         "configured",
         "current_context",
+        "lazy",
         "prompt",
         "tool",
     ]
