@@ -283,6 +283,8 @@ class Stepper:
             )
             execution.suppress = index
             del execution.dispatched[index:]
+        if not run.key.dirty:  # a replay by other code goes further than the snapshot, without a new record
+            engine.mark(run.key)
         execution.dispatched.append(known)
         event.source_timestamp = run.timestamp
         if event.type == EventType.OutputEvent:
@@ -307,6 +309,8 @@ class Stepper:
         run = execution.run
         del run.executions[execution.id]
         run.done.add(execution.id)
+        if not run.key.dirty:
+            self._engine.mark(run.key)
         if commit and execution.writes:
             run.memory.commit(execution.writes, run.delivered, keep=bool(run.executions))
         for slot in list(execution.slots.values()):
