@@ -31,7 +31,15 @@ def test_l6_executions_leave_no_cycles_behind() -> None:
             for number in range(50):
                 runner.process("key", number)
             runner.run_until_idle()
-            names = {"Execution", "Run", "PythonDriver", "ActionLoop", "ActionContext", "Slot", "DurableFuture"}
+            names = {
+                "Execution",
+                "Run",
+                "PythonDriver",
+                "ActionLoop",
+                "ActionContext",
+                "Slot",
+                "DurableFuture",
+            }
             gc.set_debug(gc.DEBUG_SAVEALL)
             gc.collect()
             left = [type(found).__name__ for found in gc.garbage if type(found).__name__ in names]
