@@ -261,6 +261,8 @@ class Stepper:
         engine, run = self._engine, execution.run
         index = execution.sends
         execution.sends = index + 1
+        if index >= execution.suppress and not run.key.dirty:
+            engine.mark(run.key)  # a replay by other code goes further than the snapshot, without a new record
         if event.type == EventType.OutputEvent and index >= execution.suppress and _is_fixed(event):
             # Its digest serves P15 alone, and most executions end in the step of their last output.
             execution.undigested.append([event.type, dict(event.attributes)])
@@ -283,7 +285,6 @@ class Stepper:
             )
             execution.suppress = index
             del execution.dispatched[index:]
-        if not run.key.dirty:  # a replay by other code goes further than the snapshot, without a new record
             engine.mark(run.key)
         execution.dispatched.append(known)
         event.source_timestamp = run.timestamp
