@@ -187,7 +187,8 @@ class World:
 
     def counts(self, attempt: Attempt) -> bool:
         """Whether what an attempt does matters: a zombie's log may be one that nobody reads any more."""
-        return attempt is self.attempt or (attempt.log is self.log and self.store_durable)
+        followed = attempt.log is self.log and self.store_durable and not self.invariants.lossy
+        return attempt is self.attempt or followed
 
     def chance(self, attempt: Attempt, fault: str) -> bool:
         """Whether a fault happens now."""
