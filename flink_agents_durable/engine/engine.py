@@ -40,6 +40,7 @@ from flink_agents_durable.engine.resume import Resumption
 from flink_agents_durable.engine.run import (
     BATCH_SLOT,
     GONE,
+    NOTHING_QUEUED,
     RECORDED,
     RESERVING,
     RUNNING,
@@ -147,14 +148,17 @@ class Engine:
         records, run_id = (claimed.records, claimed.run_id) if claimed is not None else ([], b"")
         self.stats.unclaimed_dropped += drop_stale(ks)
         ks.arrivals += 1
-        ks.queued.append(
-            QueuedInput(ks.arrivals, sequence, digest, payload, timestamp, segment, records, value, run_id)
+        queued = QueuedInput(
+            ks.arrivals, sequence, digest, payload, timestamp, segment, records, value, run_id
         )
         self.live_runs += 1
         self.mark(ks)
-        if ks.run is None:
-            self._kick(ks)
+        if ks.run is None and not ks.queued:
+            self.begin_run(ks, queued)
         else:
+            if ks.queued is NOTHING_QUEUED:
+                ks.queued = deque()
+            ks.queued.append(queued)
             self.recount(ks)
         self._leave()
 
@@ -367,7 +371,7 @@ class Engine:
         stepper = self._stepper
         while True:
             while run.starting:
-                stepper.start(run.starting.popleft())
+                stepper.start(run.starting.pop(0))
             if not run.replay:
                 break
             stepper.replay_next(run)

@@ -309,7 +309,7 @@ class Stepper:
         """An execution has ended: nothing of it stays (L6)."""
         run = execution.run
         del run.executions[execution.id]
-        run.done.add(execution.id)
+        run.mark_done(execution.id)
         if not run.key.dirty:
             self._engine.mark(run.key)
         if commit and execution.writes:

@@ -59,7 +59,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self._timers = timers
         self._base = (salt & 0xFFFFFFFFFF) << 16
         self._created = 0
-        self._ready: deque[Any] = deque()
+        self._ready: list[Any] = []
         self.children: dict[int, ActionTask] = {}
         self.violation: BaseException | None = None
         self._failed: list[ActionTask] = []
@@ -73,20 +73,20 @@ class ActionLoop(asyncio.AbstractEventLoop):
 
     def run_ready(self) -> None:
         """Run callbacks until nothing is ready (P1)."""
-        ready = self._ready
-        if not ready:
+        if not self._ready:
             return
         outer = events._get_running_loop()
         events._set_running_loop(self)
         spins = 0
         try:
-            while ready:
-                item = ready.popleft()
-                if type(item) is tuple:
-                    item[2].run(item[0], *item[1])
-                elif not item._cancelled:
-                    item._run()
-                spins += 1
+            while self._ready:
+                ready, self._ready = self._ready, []
+                for item in ready:
+                    if type(item) is tuple:
+                        item[2].run(item[0], *item[1])
+                    elif not item._cancelled:
+                        item._run()
+                spins += len(ready)
                 if spins > SPIN_LIMIT:
                     raise StalledActionError(
                         f"an action ran {SPIN_LIMIT} callbacks without waiting for anything"

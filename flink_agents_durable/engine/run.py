@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
@@ -24,6 +25,12 @@ GONE = 6  # cancelled or expired: a late outcome is ignored
 CALL_SLOT = 0
 TIMER_SLOT = 1
 BATCH_SLOT = 2
+
+
+# Shared by all that have none, because there is one of each for every input, and an empty deque takes 600 bytes.
+NONE_DONE: AbstractSet[int] = frozenset()
+NOTHING_TO_REPLAY: deque[Record] = deque()
+NOTHING_QUEUED: deque[QueuedInput] = deque()
 
 
 class Batch:
@@ -174,15 +181,22 @@ class Run:
         self.time = 0  # of its last record: times never go back
         self.begun = False
         self.executions: dict[int, Execution] = {}
-        self.done: set[int] = set()
-        self.starting: deque[Execution] = deque()
+        self.done: AbstractSet[int] = NONE_DONE
+        self.starting: list[Execution] = []
         self.fresh: list[Slot] = []  # reserved by actions, not looked at by go_live yet
-        self.replay: deque[Record] = deque()
+        self.replay: deque[Record] = NOTHING_TO_REPLAY
         self.records: dict[int, Recorded] = {}  # by execution, for those that the replay has still to start
         self.voids: dict[int, list[tuple[int, int]]] = {}  # and their cuts
         self.reopened: dict[tuple[int, int], int] = {}  # and the time of their reopening, by slot
         self.cuts = 0  # cut records that are not acknowledged (P13)
         self.open_calls = 0
+
+    def mark_done(self, execution: int) -> None:
+        """Remember an execution that has ended, for records of it that come later."""
+        if isinstance(self.done, set):
+            self.done.add(execution)
+        else:
+            self.done = {execution}
 
 
 class QueuedInput:
@@ -268,7 +282,7 @@ class KeyState:
         self.memory = memory
         self.sequence = 0  # the next sequence number that was never used
         self.run: Run | None = None
-        self.queued: deque[QueuedInput] = deque()
+        self.queued: deque[QueuedInput] = NOTHING_QUEUED
         self.arrivals = 0
         self.unclaimed: dict[int, Unclaimed] = {}  # by sequence number (P6)
         self.received = 0  # inputs since the restore, while there are unclaimed records
@@ -281,5 +295,5 @@ class KeyState:
         self.queued_changed: list[QueuedInput] = []  # stored ones that got more tail records
         self.stored_active = False
         self.stored_sequence = b""
-        self.stored_unclaimed: set[int] = set()
+        self.stored_unclaimed: AbstractSet[int] = NONE_DONE
         self.unclaimed_dirty = False
