@@ -105,14 +105,18 @@ class FailedOperator:
 def _formatted() -> Iterator[None]:
     try:
         yield
-    except TaskFailedError:
-        raise
     except BaseException as error:
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        if len(text) > MAX_TRACEBACK_CHARS:
-            half = MAX_TRACEBACK_CHARS // 2
-            text = f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
-        raise TaskFailedError(text) from None
+        raise _as_failure(error) from None
+
+
+def _as_failure(error: BaseException) -> TaskFailedError:
+    if isinstance(error, TaskFailedError):
+        return error
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    if len(text) > MAX_TRACEBACK_CHARS:
+        half = MAX_TRACEBACK_CHARS // 2
+        text = f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
+    return TaskFailedError(text)
 
 
 class AgentOperator:
@@ -225,12 +229,18 @@ class AgentOperator:
         self, key: bytes, group: int, payload: bytes, timestamp: int | None, stored: bytes | None
     ) -> Result:
         """`stored` is the key's state `sequence`: asking Java for it would give up the interpreter lock."""
-        if self._stopped_by is not None:
-            stored = UNKNOWN  # an input that waits may find another one
         try:
-            return self._enter(partial(self._admit, bytes(key), group, bytes(payload), timestamp, stored))
-        except TaskFailedError as failure:
-            self._failure = failure
+            if self._stopped_by is not None:
+                # An input that waits may find another state.
+                return self._enter(
+                    partial(self._admit, bytes(key), group, bytes(payload), timestamp, UNKNOWN)
+                )
+            self._raise_kept()
+            self._run_held()
+            self._admit(bytes(key), group, bytes(payload), timestamp, stored)
+            return self._result()
+        except BaseException as error:
+            self._failure = _as_failure(error)
             in_flight, live = self._counts
             # Brings a `drain`, which raises it; this input stays live, so that no watermark passes it.
             return in_flight, max(1, live), MORE_WORK
