@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +94,7 @@ class Conversation(Agent):
             return
         answers = [ctx.durable_execute(ask_plainly, self.folder, f"{question}: plain")]
         for number in range(steps_of(question)):
-            answers.append(
-                await ctx.durable_execute_async(ask, self.folder, f"{question}: step {number}")
-            )
+            answers.append(await ctx.durable_execute_async(ask, self.folder, f"{question}: step {number}"))
         ctx.send_event(OutputEvent(output=[question, "begun"]))
         batch = [
             ctx.durable_execute_async(function, self.folder, f"{question}: batch {number}")
@@ -120,6 +118,23 @@ class Conversation(Agent):
         if question == "fault in action" and is_first(self.folder, "failed"):
             raise RuntimeError("failed on purpose")
         ctx.send_event(OutputEvent(output=[question]))
+
+
+class Stuck(Agent):
+    """A call in a plain function that only its gate ends: on a worker, or with the task waiting for it."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @action(InputEvent)
+    async def answer(self, event: Event, ctx: RunnerContext) -> None:
+        question = InputEvent.from_event(event).input
+        arguments = (self.folder, question, "second")
+        if question.startswith("sync"):
+            answer = ctx.durable_execute(ask_plainly, *arguments)
+        else:
+            answer = await ctx.durable_execute_async(ask_plainly, *arguments)
+        ctx.send_event(OutputEvent(output=answer))
 
 
 SIDES = ("left", "right")
@@ -160,7 +175,13 @@ class Written(MapFunction):  # type: ignore[misc]
         return line
 
 
-def submit(folder: str, name: str, inputs: list[str], options: Mapping[str, str]) -> JobClient:
+def submit(
+    folder: str,
+    name: str,
+    inputs: list[str],
+    options: Mapping[str, str],
+    agent: Callable[[str], Agent] = Conversation,
+) -> JobClient:
     """Start the job: inputs from a file, keyed by their first word; outputs in `sink` once committed."""
     config = Configuration()
     settings = {
@@ -180,8 +201,8 @@ def submit(folder: str, name: str, inputs: list[str], options: Mapping[str, str]
         StreamFormat.text_line_format(), f"file://{folder}/inputs"
     ).build()
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "questions").set_parallelism(1)
-    agent = agents.from_datastream(stream, key_selector=lambda line: line.split()[0])
-    answers = agent.apply(Conversation(folder)).to_datastream()
+    keyed = agents.from_datastream(stream, key_selector=lambda line: line.split()[0])
+    answers = keyed.apply(agent(folder)).to_datastream()
     sink = (
         FileSink.for_row_format(f"file://{folder}/sink", Encoder.simple_string_encoder())
         .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())
