@@ -36,6 +36,7 @@ from flink_agents_durable.engine.records import (
     SYNC_OUTCOME,
     TIMER,
 )
+from flink_agents_durable.engine.reopening import remember_live
 from flink_agents_durable.engine.resume import Resumption
 from flink_agents_durable.engine.run import (
     BATCH_SLOT,
@@ -425,10 +426,12 @@ class Engine:
             slot = entry.slot
             assert slot is not None
             execution = slot.execution
-            if execution.id in run.done:
-                return
+            if run.executions.get(execution.id) is not execution:
+                return  # it has ended, or started again
             execution.numbers.append(entry.number)
             ks.journal_new[entry.number] = entry.data
+            if execution.given:
+                remember_live(execution, entry.data)
             if kind != SYNC_OUTCOME and (
                 slot.state == RECORDED or ends_calls(entry.kind, execution, entry.slots)
             ):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import ActionFailedError, AttemptEndedError, NonDeterministicActionError
 from flink_agents_durable.api.events import Event, EventType, InputEvent
-from flink_agents_durable.engine import identity
+from flink_agents_durable.engine import identity, reopening
 from flink_agents_durable.engine.commands import (
     BATCH,
     CALL,
@@ -106,6 +106,8 @@ class Stepper:
         if execution.recorded is not None:
             execution.recorded.outcomes.pop(record.slot, None)
         self._engine.stats.calls_replayed += record.kind == OUTCOME
+        if not self._engine.ports.store_durable:
+            reopening.remember(execution, record)
         self.deliver(
             slot, record.kind, record.number, record.time, record.ok, record.payload, NOT_LIVE, record.slots
         )
@@ -124,7 +126,7 @@ class Stepper:
         """Hand one outcome, firing or end of a batch to the action, and let it go on."""
         execution = slot.execution
         run = execution.run
-        run.delivered = number
+        run.delivered = max(run.delivered, number)
         if run.memory.commits:
             execution.version = run.memory.version_before(number)
         if time > execution.time:
@@ -262,7 +264,9 @@ class Stepper:
         index = execution.sends
         execution.sends = index + 1
         if index >= execution.suppress and not run.key.dirty:
-            engine.mark(run.key)  # a replay by other code goes further than the snapshot, without a new record
+            engine.mark(
+                run.key
+            )  # a replay by other code goes further than the snapshot, without a new record
         if event.type == EventType.OutputEvent and index >= execution.suppress and _is_fixed(event):
             # Its digest serves P15 alone, and most executions end in the step of their last output.
             execution.undigested.append([event.type, dict(event.attributes)])
@@ -341,9 +345,31 @@ class Stepper:
         if slots and engine.settings.uncaught_failure == "retry" and engine.ports.store_durable:
             engine.journal.write(run, REOPEN, engine.now, execution=execution.id, slots=slots)
             engine.journal.hand_over_and_wait()
+        elif slots and engine.settings.uncaught_failure == "retry" and self._start_again(execution, slots):
+            logger.warning(
+                "%s by an outcome of the last checkpoint; that call is tried again", where, exc_info=error
+            )
+            return
         failure = ActionFailedError(f"{where}: {type(error).__name__}: {_text(error)}")
         engine.ended = failure
         raise failure from error
+
+    def _start_again(self, execution: Execution, slots: list[int]) -> bool:
+        """Without a store: try calls again whose failure came with the state (P14)."""
+        self.digest_outputs(execution)
+        run = execution.run
+        void = reopening.start_again(run, execution, slots, self._engine.now)
+        if void is None:
+            return False
+        for slot in list(execution.slots.values()):
+            self.forget_call(slot)
+            self._remove(execution, slot)
+        driver, execution.driver = execution.driver, None
+        if driver is not None:
+            driver.abandon()
+        drop_numbers(run, void)
+        self._engine.mark(run.key)
+        return True
 
     # --- mismatch ---
 

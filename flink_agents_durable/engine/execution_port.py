@@ -11,6 +11,7 @@ from flink_agents_durable.engine.memory import RunMemory
 from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.ports import INTERRUPTED, SUCCEEDED
 from flink_agents_durable.engine.records import SYNC_OUTCOME
+from flink_agents_durable.engine.reopening import remember
 from flink_agents_durable.engine.replay import same_call
 from flink_agents_durable.engine.run import CALL_SLOT, RUNNING, Execution, Slot
 
@@ -101,6 +102,8 @@ class ExecutionPort:
                 and same_call(record.function_id, record.arguments, slot)
             ):
                 del known.outcomes[index]
+                if not engine.ports.store_durable:
+                    remember(execution, record)
                 engine.stats.calls_replayed += 1
                 execution.time = max(execution.time, record.time)
                 return record.ok, self._decode(record.ok, record.payload)

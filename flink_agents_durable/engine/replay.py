@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from flink_agents_durable.engine.records import (
     BATCH_END,
@@ -75,18 +75,8 @@ class RunJournal:
 
     def _reopen(self, record: Record) -> None:
         """Keeps P14: failures and time-outs of these slots are void, successes stay."""
-        slots = set(record.slots)
-        self._void(
-            lambda r: (
-                r.execution == record.execution
-                and (
-                    (r.kind in (OUTCOME, SYNC_OUTCOME) and r.slot in slots and not r.ok)
-                    or (r.kind in (TIMER, BATCH_END) and r.slot in slots)
-                    or (r.kind == BATCH_END and not slots.isdisjoint(r.slots))
-                )
-            )
-        )
-        for slot in slots:
+        self._void(lambda other: is_reopened(other, record.execution, record.slots))
+        for slot in record.slots:
             self.reopened[record.execution, slot] = record.time
 
     def _void(self, is_void: Callable[[Record], bool]) -> None:
@@ -128,6 +118,17 @@ def latest(records: list[tuple[Record, bytes]]) -> list[tuple[Record, bytes]]:
             kept.pop()
         kept.append(entry)
     return kept
+
+
+def is_reopened(record: Record, execution: int, slots: Collection[int]) -> bool:
+    """Whether the reopening of these slots voids a record: failures and time-outs of theirs (P14)."""
+    if record.execution != execution:
+        return False
+    if record.kind in (OUTCOME, SYNC_OUTCOME):
+        return record.slot in slots and not record.ok
+    if record.kind in (TIMER, BATCH_END) and record.slot in slots:
+        return True
+    return record.kind == BATCH_END and not set(slots).isdisjoint(record.slots)
 
 
 def fits(record: Record, slot: Slot) -> bool:

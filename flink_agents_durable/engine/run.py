@@ -30,6 +30,7 @@ BATCH_SLOT = 2
 # Shared by all that have none, because there is one of each for every input, and an empty deque takes 600 bytes.
 NONE_DONE: AbstractSet[int] = frozenset()
 NOTHING_TO_REPLAY: deque[Record] = deque()
+NOTHING_GIVEN: list[Record] = []
 NOTHING_QUEUED: deque[QueuedInput] = deque()
 
 
@@ -81,6 +82,7 @@ class Execution:
         "driver",
         "event",
         "event_payload",
+        "given",
         "id",
         "last_timer",
         "next_slot",
@@ -116,6 +118,7 @@ class Execution:
         self.next_slot = 0
         self.numbers: list[int] = []  # of its records in the journal
         self.recorded: Recorded | None = None
+        self.given: list[Record] = NOTHING_GIVEN  # since the restore, without a store: see reopening.py
         self.last_timer = -1  # slot of the timer or batch end that was delivered last
         self.reopened: dict[int, int] = {}  # slot -> time from which its deadline counts (P14)
         self.voids: list[tuple[int, int]] = []  # cuts: (slot, record number) (P13)
