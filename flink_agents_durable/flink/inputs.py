@@ -46,7 +46,22 @@ def encode(
         stream = _before_partitioning(stream)
     kind = modes.type_of(stream)
     function = EncodeInput(key_selector, keyed, reader(kind), plan_id, plan_classes, main_names)
-    return modes.process(stream, function, Types.ROW([_BYTES, _BYTES]), kind, name)
+    rows = modes.process(stream, function, Types.ROW([_BYTES, _BYTES]), kind, name)
+    _keep_order(stream, rows)
+    return rows
+
+
+def _keep_order(stream: DataStream, rows: DataStream) -> None:
+    """With the parallelism of what comes before, records are not spread. Keeps L3: inputs of a key in order."""
+    before = stream._j_data_stream.getTransformation()
+    if (
+        before.getName()
+        == get_gateway().jvm.org.apache.flink.python.util.PythonConfigUtil.STREAM_KEY_BY_MAP_OPERATOR_NAME
+    ):
+        before = before.getInputs().get(0)  # PyFlink adjusts its own operator to that one, later
+    rows._j_data_stream.getTransformation().setParallelism(
+        before.getParallelism(), before.isParallelismConfigured()
+    )
 
 
 def _before_partitioning(keyed: KeyedStream) -> DataStream:

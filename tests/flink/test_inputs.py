@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import json
 from typing import Any
 
 import numpy
@@ -121,3 +122,16 @@ def test_an_unkeyed_stream_needs_a_key_selector() -> None:
     env, agents = environment()
     with pytest.raises(ConfigurationError, match="key_selector"):
         agents.from_datastream(env.from_collection([1])).apply(Pass())
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_l3_inputs_of_a_key_are_not_spread_before_the_agent(keyed: bool) -> None:
+    """A source of another parallelism than the job: records of one key must not take several ways."""
+    env, agents = environment(parallelism=3)
+    source = env.from_collection([1, 2]).map(lambda value: value).set_parallelism(2)
+    stream, selector = (source.key_by(int), None) if keyed else (source, int)
+    agents.from_datastream(stream, key_selector=selector).apply(Pass(), uid="p").to_datastream().print()
+    nodes = {node["type"]: node for node in json.loads(env.get_execution_plan())["nodes"]}
+    assert nodes["p: key"]["parallelism"] == 2
+    assert [way["ship_strategy"] for way in nodes["p: key"]["predecessors"]] == ["FORWARD"]
+    assert nodes["p"]["parallelism"] == 3
