@@ -24,7 +24,7 @@ from tests.flink import failover_job
 from tests.flink.failover_job import calls_of
 from tests.flink.programs import start_program
 
-INPUTS = ["a 1", "b 1", "a 2", "long 1", "c 1", "b 2"]
+INPUTS = ["a 1", "b 1", "long 1", "a 2", "c 1", "b 2"]
 LIVE = ["a 1", "b 1", "long 1", "c 1"]
 """Those that do not wait for an earlier input of their key."""
 
