@@ -308,6 +308,7 @@ class AgentOperator:
                     engine.complete(completions, wall_clock())
                 progress |= self._take_acknowledgements(engine, deadline)
                 progress |= self._fire_timers(engine)
+                self._ports.flush_starts()
             return self._result(more=self._has_more())
 
     def _fire_timers(self, engine: Engine) -> bool:

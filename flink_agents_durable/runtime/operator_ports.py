@@ -9,6 +9,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
+from flink_agents_durable.runtime.deferred_starts import DeferredStarts
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.host import HostLink
@@ -87,14 +88,16 @@ class OperatorPorts:
         self._timer = timer
         self._gate = gate
         self._encode = encode
-
-    def start_calls(self, calls: list[CallStart]) -> None:
-        self._executor.start(calls)
+        self._starts = DeferredStarts(executor, link.wake)
+        self.start_calls = self._starts.add
+        self.flush_starts = self._starts.flush
 
     def cancel_calls(self, ids: list[int]) -> None:
+        self._starts.flush()  # an executor that does not know a call yet cannot cancel it
         self._executor.cancel(ids)
 
     def run_blocking(self, call: CallStart) -> Completion:
+        self._starts.flush()
         return self._executor.run_blocking(call, self._link.wait)
 
     def emit(self, key: object, output: object, timestamp: int | None) -> None:

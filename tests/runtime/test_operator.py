@@ -192,6 +192,7 @@ def test_k10_a_drain_is_bounded_by_number(open_flink: Open, monkeypatch: pytest.
     flink = open_flink(plan_of(agent_of(call_echo)))
     for number in range(2_500):
         flink.process(number, number)
+    flink.rt._ports.flush_starts()  # as a mail does a millisecond later
     eventually(lambda: flink.rt._executor.completed == 2_500)
     live = []
     for _ in range(3):
@@ -212,6 +213,7 @@ def test_k10_a_drain_is_bounded_by_time(open_flink: Open) -> None:
     flink = open_flink(plan_of(agent_of(slow_step)))
     for number in range(1_000):
         flink.process(number, number)
+    flink.rt._ports.flush_starts()  # as a mail does a millisecond later
     eventually(lambda: flink.rt._executor.completed == 1_000)
     result = flink.rt.drain()
     assert result is not None
