@@ -166,6 +166,7 @@ class AgentOperator:
         self.restore_group = LastingMethod(self._restore_group)
         self.restore_key = LastingMethod(self._restore_key)
         self.process = LastingMethod(self._process)
+        self.process_batch = LastingMethod(self._process_batch)
         self.snapshot = LastingMethod(self._snapshot)
         register_plan_classes(plan.plan_id, plan.classes)
 
@@ -229,15 +230,22 @@ class AgentOperator:
         self, key: bytes, group: int, payload: bytes, timestamp: int | None, stored: bytes | None
     ) -> Result:
         """`stored` is the key's state `sequence`: asking Java for it would give up the interpreter lock."""
+        return self._process_batch((key, group, payload, timestamp, stored))
+
+    def _process_batch(self, flat: Sequence[Any]) -> Result:
+        """The arguments of `process` for several inputs, one behind the other."""
         try:
+            inputs = [flat[place : place + 5] for place in range(0, len(flat), 5)]
             if self._stopped_by is not None:
-                # An input that waits may find another state.
-                return self._enter(
-                    partial(self._admit, bytes(key), group, bytes(payload), timestamp, UNKNOWN)
-                )
+                for key, group, payload, timestamp, _ in inputs:
+                    # An input that waits may find another state.
+                    act = partial(self._admit, bytes(key), group, bytes(payload), timestamp, UNKNOWN)
+                    self._held.append(act)
+                return None
             self._raise_kept()
             self._run_held()
-            self._admit(bytes(key), group, bytes(payload), timestamp, stored)
+            for key, group, payload, timestamp, stored in inputs:
+                self._admit(bytes(key), group, bytes(payload), timestamp, stored)
             return self._result()
         except BaseException as error:
             self._failure = _as_failure(error)
@@ -432,7 +440,8 @@ class AgentOperator:
             _quietly(self._close_lazy, lazy, left() / 2)
         executor_closed = self._executor.close(left())
         self._link.release()  # K11
-        for method in (self.restore_group, self.restore_key, self.process, self.snapshot):
+        several = (self.restore_group, self.restore_key, self.process, self.process_batch, self.snapshot)
+        for method in several:
             method.release()
         self._engine = None
         self._held.clear()

@@ -24,7 +24,7 @@ class ProbeOperator:
     def start(self):
         return None
 
-    def process(self, key, group, payload, timestamp):
+    def process(self, key, group, payload, timestamp, stored):
         try:
             answer = getattr(self, payload.decode())(key)
         except Exception as error:

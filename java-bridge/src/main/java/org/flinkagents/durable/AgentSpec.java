@@ -12,7 +12,14 @@ final class AgentSpec implements Serializable {
     final long maxInFlight;
     final long closeTimeoutMillis;
 
+    /** How many inputs may cross to Python together; 1: each by itself, at once. */
+    final int inputBatch;
+
     AgentSpec(String uid, byte[] plan, long maxInFlight, long closeTimeoutMillis) {
+        this(uid, plan, maxInFlight, closeTimeoutMillis, 1);
+    }
+
+    AgentSpec(String uid, byte[] plan, long maxInFlight, long closeTimeoutMillis, int inputBatch) {
         if (maxInFlight < 1) {
             throw new IllegalArgumentException("maxInFlight must be at least 1: " + maxInFlight);
         }
@@ -20,5 +27,6 @@ final class AgentSpec implements Serializable {
         this.plan = plan.clone();
         this.maxInFlight = maxInFlight;
         this.closeTimeoutMillis = closeTimeoutMillis;
+        this.inputBatch = inputBatch;
     }
 }

@@ -77,6 +77,8 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
 
     private transient long live;
 
+    private transient InputBatch inputs;
+    private transient boolean inputsAwaited;
     private transient boolean inPython;
     private transient boolean emitting;
     private transient boolean drainDeferred;
@@ -115,6 +117,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         Environment environment = getContainingTask().getEnvironment();
         FlinkRequirements.check(environment, getKeyedStateBackend());
         stoppedBy = NOT_STOPPED;
+        inputs = new InputBatch(spec.inputBatch);
         mailbox = getContainingTask().getMailboxExecutorFactory().createExecutor(LOWEST_PRIORITY);
         agentMetrics = new AgentMetrics(getMetricGroup());
         state =
@@ -200,16 +203,55 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         long time = record.getTimestamp();
         Long timestamp = time == TimestampAssigner.NO_TIMESTAMP ? null : Long.valueOf(time);
         byte[] sequence = state.currentSequence();
-        unlessStopped(
-                () -> step("process", encoded, state.keyGroup(key), payload, timestamp, sequence));
+        Object[] arguments = {encoded, state.keyGroup(key), payload, timestamp, sequence};
+        if (inputs.add(arguments)) {
+            admitInputs();
+        } else {
+            admitInputsSoon();
+        }
         awaitCapacity();
     }
 
+    private void admitInputs() throws Exception {
+        if (inputs.isEmpty()) {
+            return;
+        }
+        boolean single = inputs.isSingle();
+        Object[] flat = inputs.take();
+        unlessStopped(
+                () -> {
+                    if (single) {
+                        step("process", flat);
+                    } else {
+                        step("process_batch", new Object[] {flat});
+                    }
+                });
+    }
+
+    private void admitInputsSoon() {
+        if (!inputsAwaited) {
+            inputsAwaited = true;
+            long now = getProcessingTimeService().getCurrentProcessingTime();
+            getProcessingTimeService()
+                    .registerTimer(
+                            now + InputBatch.LINGER_MILLIS,
+                            time -> {
+                                inputsAwaited = false;
+                                if (inPython || emitting) {
+                                    admitInputsSoon(); // a yield further down the chain
+                                } else {
+                                    admitInputs();
+                                }
+                            });
+        }
+    }
+
     /** The input is in the engine by now, so that a checkpoint in here has it. Keeps K1. */
-    private void awaitCapacity() throws InterruptedException {
+    private void awaitCapacity() throws Exception {
         if (inFlight < spec.maxInFlight) {
             return;
         }
+        admitInputs();
         AtomicBoolean over = new AtomicBoolean();
         long limit = getProcessingTimeService().getCurrentProcessingTime() + YIELD_LIMIT_MILLIS;
         ScheduledFuture<?> timer =
@@ -223,6 +265,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     /** Never overtakes the inputs before it. Keeps S8 and K4. */
     @Override
     public void processWatermark(Watermark mark) throws Exception {
+        admitInputs();
         unlessStopped(
                 () -> {
                     if (live == 0) {
@@ -235,6 +278,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
 
     @Override
     public void processWatermarkStatus(WatermarkStatus status) throws Exception {
+        admitInputs();
         unlessStopped(
                 () -> {
                     if (live == 0) {
@@ -247,6 +291,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
 
     @Override
     public void endInput() throws Exception {
+        admitInputs();
         step("end_input");
         if (live == 0) {
             return;
@@ -419,6 +464,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     @Override
     public void prepareSnapshotPreBarrier(long checkpointId) throws Exception {
         super.prepareSnapshotPreBarrier(checkpointId);
+        admitInputs();
         if (isStopped()) {
             python("aborted", stoppedBy);
             resume();

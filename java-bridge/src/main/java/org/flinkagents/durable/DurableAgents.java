@@ -9,6 +9,9 @@ import org.apache.flink.types.Row;
 
 /** Where Python adds an agent to a job. */
 public final class DurableAgents {
+    /** Few enough that a barrier or another key waits no more than some milliseconds for them. */
+    private static final int INPUT_BATCH = 64;
+
     private DurableAgents() {}
 
     /**
@@ -36,7 +39,7 @@ public final class DurableAgents {
                     "Durable agents do not run in BATCH execution: set"
                             + " execution.runtime-mode to STREAMING");
         }
-        AgentSpec spec = new AgentSpec(uid, plan, maxInFlight, closeTimeoutMillis);
+        AgentSpec spec = new AgentSpec(uid, plan, maxInFlight, closeTimeoutMillis, INPUT_BATCH);
         return transform(input, name, spec, PemjaRuntime.factory(pythonModule));
     }
 

@@ -22,9 +22,20 @@ final class Harness extends KeyedOneInputStreamOperatorTestHarness<String, Row, 
 
     Harness(PythonRuntimeFactory runtimes, long maxInFlight, int subtasks, int subtask)
             throws Exception {
+        this(runtimes, maxInFlight, subtasks, subtask, 1);
+    }
+
+    Harness(
+            PythonRuntimeFactory runtimes,
+            long maxInFlight,
+            int subtasks,
+            int subtask,
+            int inputBatch)
+            throws Exception {
         super(
                 new DurableAgentOperatorFactory(
-                        new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000), runtimes),
+                        new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000, inputBatch),
+                        runtimes),
                 new EncodedKeySelector(),
                 Types.STRING,
                 MAX_PARALLELISM,
