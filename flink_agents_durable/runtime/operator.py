@@ -206,7 +206,7 @@ class AgentOperator:
             for group, record in store.open(log.log_id, log.positions, self._store.on_ack, self._link.wait):
                 engine.restore_tail(group, record)
             # A state older than the head of the log: calls of which the records are gone run again (S2).
-            self._built_in.missing_records = sum(store.missing.values())
+            self._built_in.missing_records = max(store.missing.values(), default=0)
             engine.resume(wall_clock())
             return self._result(more=self._has_more())
 
