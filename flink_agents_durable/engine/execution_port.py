@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import AttemptEndedError
-from flink_agents_durable.engine.commands import NOT_LIVE, Command
+from flink_agents_durable.engine.commands import Command
 from flink_agents_durable.engine.failures import decode_failure
 from flink_agents_durable.engine.memory import RunMemory
 from flink_agents_durable.engine.payload import PayloadCodec
@@ -142,6 +142,3 @@ class ExecutionPort:
     def _decode(self, ok: bool, payload: bytes) -> Any:
         codec = self._engine.codec
         return codec.loads(payload) if ok else decode_failure(payload, codec)
-
-
-__all__ = ["NOT_LIVE", "ExecutionPort"]

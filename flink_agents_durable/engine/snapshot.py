@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -271,8 +271,3 @@ def _execution_image(execution: Execution) -> ExecutionImage:
         execution.reopened,
         execution.voids,
     )
-
-
-def flatten(entries: Sequence[StateEntry]) -> list[Any]:
-    """Entries as one flat list, as they cross to Java."""
-    return [field for entry in entries for field in entry]

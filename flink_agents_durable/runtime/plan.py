@@ -11,9 +11,8 @@ import cloudpickle  # type: ignore[import-untyped]
 from flink_agents_durable.api.agent import ActionSpec, Agent
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.engine.compile import compile_agent
-from flink_agents_durable.engine.driver import PythonDriver
 from flink_agents_durable.engine.payload import PayloadCodec
-from flink_agents_durable.engine.plan import CompiledAction, CompiledPlan
+from flink_agents_durable.engine.plan import CompiledPlan
 
 KEY_ENCODING = "encoded-1"
 """Keys by the key encoding of this package (K3); a stream keyed before by pickled keys says so instead."""
@@ -59,11 +58,7 @@ class AgentPlan:
 
     def compiled(self) -> CompiledPlan:
         """The actions, ready to run."""
-        own = compile_agent(self.agent)
-        if not self.extra_actions:
-            return own
-        extra = [CompiledAction(spec, PythonDriver) for spec in self.extra_actions]
-        return CompiledPlan.of([*own.by_name.values(), *extra])
+        return compile_agent(self.agent, self.extra_actions)
 
     @property
     def explicit_log_id(self) -> str | None:
