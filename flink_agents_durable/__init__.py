@@ -12,6 +12,7 @@ from flink_agents_durable.api.agent import Agent, action
 from flink_agents_durable.api.call_options import CallOptions, RetryPolicy, configured
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.context import RunnerContext, current_context
+from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.api.errors import (
     ActionFailedError,
     AttemptEndedError,
@@ -108,6 +109,7 @@ __all__ = [
     "ChatRequestEvent",
     "ChatResponseEvent",
     "ConfigurationError",
+    "DeadLetter",
     "DurableExecutionError",
     "DurableFuture",
     "DurableSerializationError",

@@ -37,7 +37,7 @@ class _Mark:
 def action(*trigger_conditions: Trigger, on_failure: str | None = None) -> Callable[[F], F]:
     """Mark a method as an action, triggered by these event classes or event types.
 
-    `on_failure` (`fail`, `skip`) overrides `agents.action-failure` for this action.
+    `on_failure` (`fail`, `skip`, `dead-letter`) overrides `agents.action-failure` for this action.
     """
     mark = _Mark(_event_types(trigger_conditions), _failure_policy(on_failure))
 
@@ -133,8 +133,6 @@ def _event_types(conditions: tuple[Trigger, ...] | list[Trigger]) -> tuple[str, 
 def _failure_policy(policy: str | None) -> str | None:
     if policy is not None and policy not in FAILURE_POLICIES:
         raise ConfigurationError(f"on_failure is one of {', '.join(FAILURE_POLICIES)}, not {policy!r}")
-    if policy == "dead-letter":
-        raise ConfigurationError("on_failure='dead-letter' is not available yet; use 'fail' or 'skip'")
     return policy
 
 

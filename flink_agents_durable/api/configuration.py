@@ -96,9 +96,9 @@ class AgentOptions:
         str,
         "fail",
         choices=("fail", "skip", "dead-letter"),
-        planned=("dead-letter",),
     )
-    """What happens when an action ends with an exception: the task fails, or the run ends."""
+    """What happens when an action ends with an exception: the task fails and tries again, or this execution
+    ends without its memory writes. `dead-letter` also emits a `DeadLetter`, which `dead_letters()` reads."""
     STRICT_VALUES: ConfigOption[bool] = ConfigOption("agents.strict-values", bool, False)
     """The first run gets what a replay would get: copies of results, substitutes of exceptions."""
     CLOSE_TIMEOUT: ConfigOption[timedelta] = ConfigOption(

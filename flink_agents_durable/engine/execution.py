@@ -21,6 +21,7 @@ from flink_agents_durable.engine.commands import (
     TIMER,
     Command,
 )
+from flink_agents_durable.engine.dead_letters import dead_letter
 from flink_agents_durable.engine.digest import digest
 from flink_agents_durable.engine.execution_port import ExecutionPort
 from flink_agents_durable.engine.records import BATCH_END, CUT, OUTCOME, REOPEN, RESERVED, Record
@@ -330,13 +331,24 @@ class Stepper:
         execution.recorded = None
 
     def _fail(self, execution: Execution, error: BaseException, slots: list[int]) -> None:
-        """An action ended with an exception. Keeps P14: a durable failure is reopened before the task fails."""
+        """An action ended with an exception. Keeps P14: a durable failure is reopened before the task fails.
+
+        Under `skip` and `dead-letter` it is final: the execution ends without its memory writes; what it sent
+        stays sent, and the other executions of the run go on.
+        """
         engine, run = self._engine, execution.run
         policy = execution.action.spec.on_failure or engine.settings.action_failure
         where = f"action {execution.action.name!r} failed for key {run.key_object!r} (run {run.id.hex()})"
         if policy == "skip" and isinstance(error, Exception):
             logger.error("%s and is skipped", where, exc_info=error)
             self._complete(execution, commit=False)
+            return
+        if policy == "dead-letter" and isinstance(error, Exception):
+            letter = dead_letter(execution, error, engine.codec)
+            logger.warning("%s; a dead letter says so: %s", where, letter.error)
+            self._complete(execution, commit=False)
+            engine.stats.dead_letters += 1
+            engine.ports.emit_dead_letter(letter, run.timestamp)
             return
         if -1 in slots:
             slots = [slot for slot in slots if slot >= 0]

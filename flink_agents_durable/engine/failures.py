@@ -92,6 +92,13 @@ def decode_failure(data: bytes, codec: PayloadCodec, name: str = "a failure reco
         raise UnreadableRecordError(f"{name} cannot be read: {type(error).__name__}: {error}") from error
 
 
+def describe_failure(exc: BaseException, codec: PayloadCodec) -> tuple[str, str]:
+    """`"<class path>: <message>"` and the traceback, bounded and without credentials (X1, X8). Never raises."""
+    failure = _decoder.decode(memoryview(encode_failure(exc, codec))[len(MARKER) + 1 :])
+    message, trace = failure.message.decode(errors="replace"), failure.traceback.decode(errors="replace")
+    return f"{failure.path}: {message}", trace
+
+
 def _frame(failure: Failure) -> bytes:
     return MARKER + bytes([VERSION]) + _encoder.encode(failure)
 

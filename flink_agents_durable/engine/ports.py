@@ -6,6 +6,8 @@ import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from flink_agents_durable.api.dead_letters import DeadLetter
+
 SUCCEEDED = 0
 FAILED = 1
 INTERRUPTED = 2  # never recorded (I2, I5): the slot stays PENDING and the task attempt ends
@@ -73,6 +75,9 @@ class Ports(Protocol):
 
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
         """Emit one output; the timestamp is that of the input, in epoch milliseconds."""
+
+    def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
+        """Emit one dead letter, exactly as often as an output."""
 
     def input_done(self, segment: int) -> None:
         """All that the input admitted under this segment causes has happened."""

@@ -19,7 +19,7 @@ class EngineSettings:
     uncaught_failure: str = "retry"
     """`retry` or `replay` a durable failure that nothing caught (P14)."""
     action_failure: str = "fail"
-    """`fail` the task or `skip` the action when it ends with an exception."""
+    """`fail` the task, or `skip` the action or emit a `dead-letter` when it ends with an exception."""
     call_parallelism: int = sys.maxsize
     """How many calls of one gather run at a time (F11)."""
 

@@ -17,3 +17,4 @@ class EngineStats:
     mismatches: int = 0
     events_suppressed: int = 0
     unclaimed_dropped: int = 0
+    dead_letters: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import uuid
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
     from flink_agents_durable.flink.environment import AgentsExecutionEnvironment
 
+logger = logging.getLogger(__name__)
+
 OPERATOR_MODULE = "flink_agents_durable.runtime.operator"
 # A class of the script that drags more along than this is no class of records.
 _LARGEST_CLASS_BYTES = 1 << 20
@@ -46,6 +49,8 @@ class AgentBuilder:
         self._input = stream
         self._key_selector = key_selector
         self._output: DataStream | None = None
+        self._dead_letters: DataStream | None = None
+        self._emits_dead_letters = False
         self._name = "agent"
 
     def apply(self, agent: Agent, *, uid: str | None = None) -> AgentBuilder:
@@ -62,7 +67,9 @@ class AgentBuilder:
         self._environment._prepare_job()
         options = _resolved(self._environment.get_config())
         extra = tuple(spec for spec in builtin_actions() if spec.name not in own_actions)
+        self._emits_dead_letters = _emits_dead_letters(options, collect_actions(agent))
         self._output = self._add(agent, uid, options, extra)
+        self._environment._builders.append(self)
         return self
 
     def _add(
@@ -98,6 +105,7 @@ class AgentBuilder:
             bytearray(data),
             options.get(AgentOptions.MAX_IN_FLIGHT_RUNS),
             round(options.get(AgentOptions.CLOSE_TIMEOUT).total_seconds() * 1000),
+            self._emits_dead_letters,
             OPERATOR_MODULE,
         )
         j_stream.setMaxParallelism(requirements.max_parallelism(self._environment._j_env))
@@ -122,12 +130,30 @@ class AgentBuilder:
         rows = outputs.typed(stream, tables.row_type(schema, output_type, t_env), f"{self._name}: output")
         return t_env.from_data_stream(rows) if schema is None else t_env.from_data_stream(rows, schema)
 
-    def dead_letters(self) -> NoReturn:
-        """Not available yet."""
-        raise ConfigurationError(
-            "dead_letters() is not available in this version of flink-agents-durable yet. The way until "
-            "then: catch the error in the action and send an OutputEvent that says so"
-        )
+    def dead_letters(self) -> DataStream:
+        """The `DeadLetter`s of actions that failed under `dead-letter`, exactly once as the outputs are.
+
+        Where `dead-letter` is chosen they must be read: a job in which nobody does fails when it is submitted,
+        and one whose stream of dead letters leads nowhere when its tasks open, before they take any input.
+        """
+        outputs_of_agent = self._applied()
+        if self._dead_letters is None:
+            if not self._emits_dead_letters:
+                logger.warning(
+                    "agent %s: dead_letters() will be empty, for no action fails by dead-letter: set "
+                    "agents.action-failure, or on_failure of an action",
+                    self._name,
+                )
+            self._dead_letters = outputs.dead_letters(outputs_of_agent)
+        return self._dead_letters
+
+    def _check(self) -> None:
+        """What a job must have before it is submitted. Keeps K14; Flink's own `execute` has a check in Java."""
+        if self._emits_dead_letters and self._dead_letters is None:
+            raise ConfigurationError(
+                f"agent {self._name} emits dead letters (agents.action-failure or on_failure is dead-letter) and "
+                "nothing reads them: call dead_letters() of the builder and give that stream a sink"
+            )
 
     def to_list(self) -> NoReturn:
         """flink-agents' local results; `LocalRunner` has them here."""
@@ -140,6 +166,11 @@ class AgentBuilder:
         if self._output is None:
             raise ConfigurationError("no agent yet: call apply(agent) first")
         return self._output
+
+
+def _emits_dead_letters(options: AgentConfiguration, actions: list[ActionSpec]) -> bool:
+    policies = {spec.on_failure for spec in actions}
+    return "dead-letter" in policies or options.get(AgentOptions.ACTION_FAILURE) == "dead-letter"
 
 
 def _check_agent(agent: Any) -> None:

@@ -35,6 +35,7 @@ class AgentsExecutionEnvironment:
         self._t_env = t_env
         self._config = AgentConfiguration.from_flink(self._flink_config())
         self._resources: dict[tuple[ResourceType, str], Any] = {}
+        self._builders: list[AgentBuilder] = []
 
     @staticmethod
     def get_execution_environment(
@@ -98,6 +99,8 @@ class AgentsExecutionEnvironment:
 
     def execute(self, job_name: str | None = None) -> Any:
         """Run the job; the environment's own `execute` does the same."""
+        for builder in self._builders:
+            builder._check()
         return self._env.execute(job_name)
 
     def _table_environment(self) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from pyflink.common import Types
 from pyflink.common.typeinfo import TypeInformation
 from pyflink.datastream import DataStream, ProcessFunction
+from pyflink.java_gateway import get_gateway
 
 from flink_agents_durable.flink import modes
 from flink_agents_durable.flink.values import Convert, writer
@@ -16,6 +17,14 @@ from flink_agents_durable.flink.values import Convert, writer
 def pickled(j_stream: Any) -> DataStream:
     """The stream of Python objects. Elements are pickles already, so only the type has to say so."""
     return DataStream(j_stream.returns(Types.PICKLED_BYTE_ARRAY().get_java_type_info()))
+
+
+def dead_letters(stream: DataStream) -> DataStream:
+    """The side output of the operator behind this stream, of Python objects as well."""
+    entry = get_gateway().jvm.org.flinkagents.durable.DurableAgents
+    return DataStream(
+        entry.deadLetters(stream._j_data_stream, Types.PICKLED_BYTE_ARRAY().get_java_type_info())
+    )
 
 
 def typed(stream: DataStream, output_type: TypeInformation, name: str) -> DataStream:

@@ -21,6 +21,7 @@ _COUNTERS = {
     "replayMismatches": "mismatches",
     "eventsSuppressed": "events_suppressed",
     "unclaimedRunsDropped": "unclaimed_dropped",
+    "deadLetters": "dead_letters",
 }
 """Name in Flink, and the field of `EngineStats`."""
 

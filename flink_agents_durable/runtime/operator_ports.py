@@ -8,6 +8,7 @@ from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
+from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
 from flink_agents_durable.runtime.deferred_starts import DeferredStarts
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
@@ -104,6 +105,9 @@ class OperatorPorts:
         self.items.append(self._encode(output))
         self.items.append(timestamp)
 
+    def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
+        self.items.append((pickled(letter), timestamp))  # a pair is for the side output
+
     def input_done(self, segment: int) -> None:
         self._gate.done(segment)
         self.items.extend(self._gate.take())  # here, so that the outputs of this input come first
@@ -124,7 +128,7 @@ class OperatorPorts:
         return self._link.load_memory(key)
 
     def take(self) -> list[Any]:
-        """What may be emitted, in order: bytes and timestamp, watermarks, statuses."""
+        """What may be emitted, in order: bytes and timestamp, pairs of them, watermarks, statuses."""
         self.items.extend(self._gate.take())
         items, self.items = self.items, []
         return items

@@ -5,12 +5,13 @@ from __future__ import annotations
 import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flink_agents_durable.agents.builtin_actions import builtin_actions
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
@@ -242,6 +243,10 @@ class _Attempt:
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
         self._alive()
         self.outputs[repr(key)].append(output)
+
+    def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
+        """Compared as outputs are, without what differs on replay: the frames of a traceback."""
+        self.emit(letter.key, replace(letter, traceback=""), timestamp)
 
     def now(self) -> int:
         return self.time

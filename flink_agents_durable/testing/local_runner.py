@@ -14,6 +14,7 @@ from flink_agents_durable.agents.builtin_actions import builtin_actions
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.call_options import Duration, seconds
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
@@ -72,6 +73,8 @@ class LocalRunner:
         self.outputs: list[tuple[Any, Any]] = []
         """(key, value) of each output, in the order of emission; after a restore only new ones."""
         self.timestamps: list[int | None] = []
+        self.dead_letters: list[DeadLetter] = []
+        """Letters of actions that failed under `dead-letter`; after a restore only new ones."""
         self._store: ActionStateStore = copy.copy(store) if store is not None else NoActionStateStore()
         self._key_selector = key_selector
         self._codec = PayloadCodec()
@@ -321,6 +324,9 @@ class _LocalPorts:
         codec = self._runner._codec
         self._runner.outputs.append((key, codec.loads(codec.dumps(output))))  # as it stands now
         self._runner.timestamps.append(timestamp)
+
+    def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
+        self._runner.dead_letters.append(letter)
 
     def input_done(self, segment: int) -> None:
         pass

@@ -223,6 +223,25 @@ def test_too_many_steps(server: ModelServer) -> None:
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize(("tool", "error"), [(True, MaxStepsExceededError), (False, InvalidAnswerError)])
+def test_an_input_that_the_model_cannot_answer_is_a_dead_letter(
+    server: ModelServer, tool: bool, error: type[Exception]
+) -> None:
+    server.answer = answers([("c", "look", "{}")] if tool else "no idea")
+
+    def look() -> str:
+        return "nothing"
+
+    agent = agent_of(server, [look], max_steps=MAX_REPAIRS + 1, output_schema=Analysis)
+    with LocalRunner(agent, options={"agents.action-failure": "dead-letter"}) as runner:
+        runner.process("k", "fine")
+        runner.run_until_idle(timeout=TIMEOUT)
+        (letter,) = runner.dead_letters
+    assert letter.input == "fine"
+    assert letter.error.startswith(f"{error.__module__}.{error.__name__}: ")
+    assert runner.outputs == []
+
+
 def test_what_cannot_work_is_an_error_when_the_agent_is_made() -> None:
     with pytest.raises(ConfigurationError, match="max_steps"):
         ReActAgent(chat_model="m", max_steps=0)

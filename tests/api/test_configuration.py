@@ -123,7 +123,6 @@ def test_a_wrong_choice_names_the_nearest() -> None:
         ("agents.store.type", "kafka"),
         ("agents.store.type", "fluss"),
         ("agents.payload", "json"),
-        ("agents.action-failure", "dead-letter"),
         ("agents.store.signing-key-file", "/key"),
         ("agents.limits.search.max-concurrency", 3),
         ("agents.limits.search.per-second", 0.5),

@@ -222,6 +222,7 @@ def test_public_names() -> None:
         "ChatRequestEvent",
         "ChatResponseEvent",
         "ConfigurationError",
+        "DeadLetter",
         "DurableExecutionError",
         "DurableFuture",
         "DurableSerializationError",

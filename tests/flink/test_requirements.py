@@ -91,7 +91,6 @@ def test_the_max_parallelism_is_explicit(own: int | None, parallelism: int, expe
         (lambda env, agents: apply(env, agents, Agent()), "no actions"),
         (lambda env, agents: apply(env, agents, uid=""), "uid"),
         (lambda env, agents: apply(env, agents).apply(Echo()), "one input takes one agent"),
-        (lambda env, agents: apply(env, agents).dead_letters(), "not available .* yet"),
         (lambda env, agents: apply(env, agents).to_list(), "LocalRunner"),
         (lambda env, agents: agents.from_list([1]), "LocalRunner"),
         (lambda env, agents: agents.from_datastream([1]), "takes a DataStream"),

@@ -122,6 +122,7 @@ class FakeFlink:
             monkeypatch.setattr(operator_module, "make_store", lambda options, task: store)
         self.host = FakeHost()
         self.emitted: list[Any] = []
+        self.dead_letters: list[tuple[Any, int | None]] = []
         self.live = self.in_flight = 0
         self.groups = groups
         self.flushes = 0
@@ -226,6 +227,9 @@ class FakeFlink:
         self.in_flight, self.live, flags, *items = result
         rest = iter(items)
         for item in rest:
+            if isinstance(item, tuple):
+                self.dead_letters.append((pickle.loads(item[0]), item[1]))
+                continue
             self.emitted.append((pickle.loads(item), next(rest)) if isinstance(item, bytes) else item)
         if flags & WRITE_DIRTY_KEYS:
             self.flushes += 1

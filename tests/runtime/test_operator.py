@@ -123,6 +123,21 @@ def test_every_input_gives_its_output_with_its_timestamp(open_flink: Open, store
     assert (flink.live, flink.in_flight) == (0, 0)
 
 
+def test_dead_letters_leave_beside_the_outputs_with_the_timestamp(open_flink: Open) -> None:
+    async def picky(event: Any, ctx: Any) -> None:
+        if event.input == "bad":
+            raise ValueError("no")
+        await call_echo(event, ctx)
+
+    flink = open_flink(plan_of(agent_of(picky), action_failure="dead-letter"))
+    flink.process("k", "bad", 5)
+    flink.process("k", "good", 6)
+    flink.run_until_idle()
+    assert flink.outputs == [("good", 6)]
+    ((letter, timestamp),) = flink.dead_letters
+    assert (letter.key, letter.input, letter.error, timestamp) == ("k", "bad", "builtins.ValueError: no", 5)
+
+
 def test_values_of_any_kind_arrive(open_flink: Open) -> None:
     values: list[Any] = [None, False, 0, "", b"", [], 2**80, {1, 2}, {"a": (1, 2)}]  # cases 31 and 36
     flink = open_flink(plan_of(agent_of(call_echo)))

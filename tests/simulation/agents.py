@@ -401,6 +401,30 @@ def joined(world: World) -> Agent:
     return Agent().add_action("act", [InputEvent], act)
 
 
+def giving_up(world: World) -> Agent:
+    """A failure is final: a dead letter instead of the output, and the other action goes on (P14)."""
+
+    async def act(event: Any, ctx: Any) -> None:
+        v = event.input
+        a = await ctx.durable_execute_async(world.call, f"a{v}")
+        world.observe(ctx, "a", a)
+        try:
+            b = await ctx.durable_execute_async(world.call, f"b{v}", 0.5)
+        except ConnectionError as error:
+            world.give_up(ctx, "act", v, error)
+            raise
+        world.emit(ctx, "one", v, a, b)
+
+    async def other(event: Any, ctx: Any) -> None:
+        v = event.input
+        c = await ctx.durable_execute_async(world.call, f"c{v}")
+        d = await ctx.durable_execute_async(world.call, f"d{v}")
+        world.emit(ctx, "other", v, c, d)
+
+    agent = Agent().add_action("act", [InputEvent], act, on_failure="dead-letter")
+    return agent.add_action("other", [InputEvent], other)
+
+
 @dataclass(frozen=True)
 class Simulated:
     """An agent for the simulator, and under which circumstances it makes sense."""
@@ -432,6 +456,7 @@ AGENTS: dict[str, Simulated] = {
     "synchronous": Simulated(synchronous, 2),
     "generator": Simulated(generator, 1),
     "failing": Simulated(failing, 1),
+    "giving_up": Simulated(giving_up, 2),
     "versions": Simulated(versions, 2, versions=True),
     "lossy": Simulated(versions, 2, versions=True, lost_head=0.5),
     "swallowing": Simulated(swallowing, 1),

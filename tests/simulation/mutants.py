@@ -275,6 +275,19 @@ def p15_dispatched_events_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(snapshot, "_execution_image", image)
 
 
+def p15_dead_letters_outlive_a_rollback(patch: pytest.MonkeyPatch) -> None:
+    """P15: a dead letter that was emitted once is suppressed though rolled back."""
+    sent: set[str] = set()
+    original = Attempt.emit_dead_letter
+
+    def emit(self: Attempt, letter: Any, timestamp: Any) -> None:
+        if letter.run_id not in sent:
+            sent.add(letter.run_id)
+            original(self, letter, timestamp)
+
+    patch.setattr(Attempt, "emit_dead_letter", emit)
+
+
 def p16_memory_without_versions(patch: pytest.MonkeyPatch) -> None:
     """P16: memory is read as it is now."""
     patch.setattr(RunMemory, "read", lambda self, path, version: self._current(path))

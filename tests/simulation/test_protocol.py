@@ -66,6 +66,7 @@ SEEN: list[tuple[str, Mutant, list[str], int]] = [
     ("P14", mutants.p14_no_reopen_record, ["failing"], 50),
     ("P15", mutants.p15_dispatched_events_outlive_a_rollback, ["sequence"], 100),
     ("P15", mutants.p15_dispatched_events_are_forgotten, ["sequence"], 100),
+    ("P15", mutants.p15_dead_letters_outlive_a_rollback, ["giving_up"], 100),
     ("P16", mutants.p16_memory_without_versions, ["two_actions", "events"], 200),
     ("P17", mutants.p17_synchronous_outcomes_wait_for_their_turn, ["synchronous"], 100),
     ("P18", mutants.p18_end_of_a_batch_without_record, ["batch_timeout"], 50),

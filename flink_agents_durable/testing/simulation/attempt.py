@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.ports import (
     FAILED,
@@ -131,6 +132,9 @@ class Attempt:
         self.crash_point("before an output")
         self.world.emitted(self, key, output)
         self.crash_point("after an output")
+
+    def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
+        self.emit(letter.key, [letter.input, f"dead letter of {letter.action}", [letter.error]], timestamp)
 
     def now(self) -> int:
         return self.world.now

@@ -127,6 +127,13 @@ class World:
             self.invariants.expect(ctx._driver.port._execution.run, place, output)
         ctx.send_event(OutputEvent(output))
 
+    def give_up(self, ctx: Any, action: str, value: Any, error: Exception) -> None:
+        """The action fails for good: a dead letter is due, as `Attempt.emit_dead_letter` writes it."""
+        place = f"dead letter of {action}"
+        output = [value, place, [f"builtins.{type(error).__name__}: {error}"]]
+        if self._counts(ctx):
+            self.invariants.expect(ctx._driver.port._execution.run, place, output)
+
     def call(self, label: str, fail: float = 0.0) -> Result:
         """What durable functions of simulated agents do: give a value that no other execution gives."""
         self.executed[label] += 1

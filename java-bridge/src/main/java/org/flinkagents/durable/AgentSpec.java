@@ -15,11 +15,20 @@ final class AgentSpec implements Serializable {
     /** How many inputs may cross to Python together; 1: each by itself, at once. */
     final int inputBatch;
 
+    /** Whether an action may emit dead letters, so that somebody has to read them (K14). */
+    final boolean deadLetters;
+
     AgentSpec(String uid, byte[] plan, long maxInFlight, long closeTimeoutMillis) {
-        this(uid, plan, maxInFlight, closeTimeoutMillis, 1);
+        this(uid, plan, maxInFlight, closeTimeoutMillis, 1, false);
     }
 
-    AgentSpec(String uid, byte[] plan, long maxInFlight, long closeTimeoutMillis, int inputBatch) {
+    AgentSpec(
+            String uid,
+            byte[] plan,
+            long maxInFlight,
+            long closeTimeoutMillis,
+            int inputBatch,
+            boolean deadLetters) {
         if (maxInFlight < 1) {
             throw new IllegalArgumentException("maxInFlight must be at least 1: " + maxInFlight);
         }
@@ -28,5 +37,6 @@ final class AgentSpec implements Serializable {
         this.maxInFlight = maxInFlight;
         this.closeTimeoutMillis = closeTimeoutMillis;
         this.inputBatch = inputBatch;
+        this.deadLetters = deadLetters;
     }
 }

@@ -116,6 +116,9 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         super.open();
         Environment environment = getContainingTask().getEnvironment();
         FlinkRequirements.check(environment, getKeyedStateBackend());
+        if (spec.deadLetters) {
+            DeadLetters.checkConnected(spec.uid, getOperatorConfig(), getUserCodeClassloader());
+        }
         stoppedBy = NOT_STOPPED;
         inputs = new InputBatch(spec.inputBatch);
         mailbox = getContainingTask().getMailboxExecutorFactory().createExecutor(LOWEST_PRIORITY);
@@ -369,11 +372,9 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         for (int i = RESULT_HEADER; i < result.length; i++) {
             Object item = result[i];
             if (item instanceof byte[]) {
-                Long timestamp = (Long) result[++i];
-                output.collect(
-                        timestamp == null
-                                ? new StreamRecord<>((byte[]) item)
-                                : new StreamRecord<>((byte[]) item, timestamp));
+                output.collect(record((byte[]) item, (Long) result[++i]));
+            } else if (item instanceof Object[]) {
+                emitDeadLetter((Object[]) item);
             } else if (item instanceof Long) {
                 output.emitWatermark(new Watermark((Long) item));
             } else {
@@ -383,6 +384,14 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         }
         emitting = false;
         postDeferredDrain();
+    }
+
+    private void emitDeadLetter(Object[] pair) {
+        output.collect(DeadLetters.TAG, record((byte[]) pair[0], (Long) pair[1]));
+    }
+
+    private static StreamRecord<byte[]> record(byte[] value, Long timestamp) {
+        return timestamp == null ? new StreamRecord<>(value) : new StreamRecord<>(value, timestamp);
     }
 
     private void postDeferredDrain() {

@@ -2,10 +2,14 @@ package org.flinkagents.durable;
 
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.ExecutionOptions;
 import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
+import org.apache.flink.streaming.api.transformations.OneInputTransformation;
 import org.apache.flink.types.Row;
+import org.apache.flink.util.OutputTag;
 
 /** Where Python adds an agent to a job. */
 public final class DurableAgents {
@@ -22,6 +26,7 @@ public final class DurableAgents {
      * @param plan the agent, as {@code open_operator} of the Python module reads it
      * @param maxInFlight inputs of a subtask that are worked on before it holds back the stream
      * @param closeTimeoutMillis how long a closing subtask waits for calls that are running
+     * @param deadLetters whether an action may emit dead letters
      * @param pythonModule the Python module that has {@code open_operator}
      * @return the outputs, as Python encoded them
      */
@@ -32,6 +37,7 @@ public final class DurableAgents {
             byte[] plan,
             long maxInFlight,
             long closeTimeoutMillis,
+            boolean deadLetters,
             String pythonModule) {
         if (input.getExecutionEnvironment().getConfiguration().get(ExecutionOptions.RUNTIME_MODE)
                 == RuntimeExecutionMode.BATCH) {
@@ -39,8 +45,24 @@ public final class DurableAgents {
                     "Durable agents do not run in BATCH execution: set"
                             + " execution.runtime-mode to STREAMING");
         }
-        AgentSpec spec = new AgentSpec(uid, plan, maxInFlight, closeTimeoutMillis, INPUT_BATCH);
+        AgentSpec spec =
+                new AgentSpec(uid, plan, maxInFlight, closeTimeoutMillis, INPUT_BATCH, deadLetters);
         return transform(input, name, spec, PemjaRuntime.factory(pythonModule));
+    }
+
+    /**
+     * The dead letters of an agent.
+     *
+     * @param outputs what {@link #apply} gave
+     * @param type the type of the stream, whose elements are bytes as Python encoded them
+     */
+    public static DataStream<byte[]> deadLetters(
+            DataStream<byte[]> outputs, TypeInformation<byte[]> type) {
+        OneInputTransformation<?, ?> agent =
+                (OneInputTransformation<?, ?>) outputs.getTransformation();
+        ((DurableAgentOperatorFactory) agent.getOperatorFactory()).deadLettersAreRead();
+        return ((SingleOutputStreamOperator<byte[]>) outputs)
+                .getSideOutput(new OutputTag<>(DeadLetters.TAG.getId(), type));
     }
 
     static DataStream<byte[]> transform(

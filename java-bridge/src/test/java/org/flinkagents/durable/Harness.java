@@ -34,7 +34,7 @@ final class Harness extends KeyedOneInputStreamOperatorTestHarness<String, Row, 
             throws Exception {
         super(
                 new DurableAgentOperatorFactory(
-                        new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000, inputBatch),
+                        new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000, inputBatch, false),
                         runtimes),
                 new EncodedKeySelector(),
                 Types.STRING,
@@ -75,7 +75,7 @@ final class Harness extends KeyedOneInputStreamOperatorTestHarness<String, Row, 
         return getOutput().stream().map(Harness::describe).collect(Collectors.toList());
     }
 
-    private static String describe(Object item) {
+    static String describe(Object item) {
         if (item instanceof Watermark) {
             return "watermark " + ((Watermark) item).getTimestamp();
         }

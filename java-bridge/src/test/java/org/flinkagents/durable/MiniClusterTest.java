@@ -191,7 +191,9 @@ class MiniClusterTest {
         DataStream<Row> input = numbers(env, 5, 0);
         assertThrows(
                 IllegalStateException.class,
-                () -> DurableAgents.apply(input, "uid", "name", new byte[0], 1, 1, "module"));
+                () ->
+                        DurableAgents.apply(
+                                input, "uid", "name", new byte[0], 1, 1, false, "module"));
 
         StreamExecutionEnvironment automatic =
                 StreamExecutionEnvironment.getExecutionEnvironment(

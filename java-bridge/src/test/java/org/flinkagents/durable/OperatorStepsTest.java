@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.List;
+import java.util.stream.Collectors;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.streaming.runtime.watermarkstatus.WatermarkStatus;
 import org.junit.jupiter.api.Test;
@@ -40,6 +41,22 @@ class OperatorStepsTest {
             harness.input("k", "v");
             assertNull(python.argumentsOf("process")[3]);
             assertEquals(List.of("a@5", "b"), harness.emitted());
+        }
+    }
+
+    @Test
+    void deadLettersGoToTheSideOutput() throws Exception {
+        Object[] letter = {bytes("letter"), 5L};
+        Object[] untimed = {bytes("other"), null};
+        python.answer("process", result(0, 0, 0, letter, bytes("a"), 5L, untimed));
+        try (Harness harness = open()) {
+            harness.input("k", "v", 5);
+            assertEquals(List.of("a@5"), harness.emitted());
+            assertEquals(
+                    List.of("letter@5", "other"),
+                    harness.getSideOutput(DeadLetters.TAG).stream()
+                            .map(Harness::describe)
+                            .collect(Collectors.toList()));
         }
     }
 

@@ -66,7 +66,14 @@ class PythonDependenciesTest {
                         Row.of(bytes("k"), bytes("plan")));
         DataStream<byte[]> outputs =
                 DurableAgents.apply(
-                        input, "agents", "agents", bytes("plan"), 10, 1_000, "shipped_operator");
+                        input,
+                        "agents",
+                        "agents",
+                        bytes("plan"),
+                        10,
+                        1_000,
+                        false,
+                        "shipped_operator");
         PythonConfigUtil.configPythonOperator(env); // as PyFlink does when a job is executed
         List<String> texts = new ArrayList<>();
         try (CloseableIterator<byte[]> iterator = outputs.executeAndCollect()) {
