@@ -9,6 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.agent import Agent, action
+from flink_agents_durable.api.awakeables import (
+    Awakeable,
+    AwakeableResolution,
+    awakeable_failure,
+    awakeable_result,
+)
 from flink_agents_durable.api.call_options import CallOptions, RetryPolicy, configured
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.context import RunnerContext, current_context
@@ -16,6 +22,7 @@ from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.api.errors import (
     ActionFailedError,
     AttemptEndedError,
+    AwakeableFailedError,
     CallTimeoutError,
     ConfigurationError,
     DurableExecutionError,
@@ -28,6 +35,7 @@ from flink_agents_durable.api.errors import (
     StalledActionError,
     StoreUnavailableError,
     UnreadableRecordError,
+    UnresolvedAwakeablesError,
 )
 from flink_agents_durable.api.events import Event, EventType, InputEvent, OutputEvent
 from flink_agents_durable.api.futures import DurableFuture, Outcome
@@ -101,6 +109,9 @@ __all__ = [
     "AgentOptions",
     "AgentsExecutionEnvironment",
     "AttemptEndedError",
+    "Awakeable",
+    "AwakeableFailedError",
+    "AwakeableResolution",
     "BaseChatModelConnection",
     "BaseChatModelSetup",
     "CallOptions",
@@ -144,7 +155,10 @@ __all__ = [
     "ToolResponse",
     "ToolResponseEvent",
     "UnreadableRecordError",
+    "UnresolvedAwakeablesError",
     "action",
+    "awakeable_failure",
+    "awakeable_result",
     "chat_model_connection",
     "chat_model_setup",
     "configured",

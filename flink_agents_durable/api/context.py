@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar, overload
 
 from flink_agents_durable.api._current import current_or_none
+from flink_agents_durable.api.awakeables import Awakeable
 from flink_agents_durable.api.call_options import CallOptions, Duration
 from flink_agents_durable.api.events import Event
 from flink_agents_durable.api.futures import DurableFuture, Outcome
@@ -191,6 +192,15 @@ class RunnerContext(ABC):
         All slots are recorded as PENDING in one append before the first call starts. Nothing is raised for a
         call that fails. After `timeout` (seconds or timedelta) what has not finished is a `CallTimeoutError`.
         Raises ValueError for anything but distinct, unresolved single-call futures of this context.
+        """
+
+    @abstractmethod
+    def awakeable(self) -> tuple[str, Awakeable[Any]]:
+        """The id of something that comes from outside (an approval, a callback), and what waits for it.
+
+        Hand the id to whoever is to answer; `awakeable_result(key, id, value)` in the stream `awakeables=`
+        resolves it. Waiting takes no thread and survives failures. A deadline: `asyncio.wait_for(result, seconds)`.
+        Raises `AwakeableFailedError` where it is awaited if it was resolved by `awakeable_failure`.
         """
 
     @abstractmethod

@@ -15,6 +15,14 @@ class CallTimeoutError(DurableExecutionError, TimeoutError):
     """A durable call, or a batch of them, did not finish in its time."""
 
 
+class AwakeableFailedError(DurableExecutionError):
+    """An awakeable was resolved by `awakeable_failure`. It is final: uncaught, it fails its action again on replay."""
+
+
+class UnresolvedAwakeablesError(DurableExecutionError):
+    """The input has ended, and runs still wait for awakeables that nothing can resolve any more."""
+
+
 class DurableSerializationError(DurableExecutionError):
     """A value has to be recorded and cannot be serialised."""
 

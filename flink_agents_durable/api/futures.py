@@ -102,14 +102,14 @@ class FutureOwner(Coroutine[Any, Any, T_co]):
     cancelled waiter does not cancel the others.
     """
 
-    __slots__ = ("_hash", "_iterator", "_outcome", "_owner", "_waiters", "slot")
+    __slots__ = ("_hash", "_iterators", "_outcome", "_owner", "_waiters", "slot")
 
     def __init__(self, owner: Any, hash_: int) -> None:
         self._owner = owner
         self._hash = hash_
         self._outcome: Outcome[Any] | None = None
         self._waiters: list[asyncio.Future[None]] | None = None
-        self._iterator: Generator[Any, Any, Any] | None = None
+        self._iterators: dict[Any, Generator[Any, Any, Any]] | None = None
         self.slot = -1
 
     def __hash__(self) -> int:
@@ -171,19 +171,33 @@ class FutureOwner(Coroutine[Any, Any, T_co]):
             self._outcome = Outcome.failure(asyncio.CancelledError())
             self._abandoned()
 
+    # As a coroutine it may be given to several tasks, at once or one after the other (F3, F12).
+
     def send(self, value: Any) -> Any:
-        if self._iterator is None:
-            self._iterator = self.__await__()
-        return self._iterator.send(value)
+        return self._step("send", value)
 
     def throw(self, *exc_info: Any) -> Any:
-        if self._iterator is None:
-            self._iterator = self.__await__()
-        return self._iterator.throw(*exc_info)
+        return self._step("throw", *exc_info)
 
     def close(self) -> None:
-        if self._iterator is not None:
-            self._iterator.close()
+        iterators, self._iterators = self._iterators, None
+        for iterator in (iterators or {}).values():
+            iterator.close()
+
+    def _step(self, method: str, *args: Any) -> Any:
+        loop = self._owner.loop
+        task = None if loop is None else asyncio.current_task(loop)
+        if self._iterators is None:
+            self._iterators = {}
+        iterator = self._iterators.get(task)
+        if iterator is None:
+            iterator = self._iterators[task] = self.__await__()
+        try:
+            return getattr(iterator, method)(*args)
+        except BaseException:
+            if self._iterators is not None:
+                self._iterators.pop(task, None)
+            raise
 
 
 class DurableFuture(FutureOwner[T_co]):
@@ -201,7 +215,7 @@ class DurableFuture(FutureOwner[T_co]):
         self._hash = hash_
         self._outcome = None
         self._waiters = None
-        self._iterator = None
+        self._iterators = None
         self.slot = -1
         self.spec = spec
         self.batch: GatherFuture | None = None

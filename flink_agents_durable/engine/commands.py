@@ -16,6 +16,7 @@ CANCEL = 4  # (CANCEL, slot)
 SEND = 5  # (SEND, event)
 COMPLETE = 6  # (COMPLETE,)
 FAIL = 7  # (FAIL, exception, slots whose outcome it is)
+AWAIT = 8  # (AWAIT, slot, awakeable id)
 
 Command = tuple[Any, ...]
 
@@ -30,7 +31,10 @@ class Driver(Protocol):
         """Begin to work on the event."""
 
     def resolve(self, slot: int, ok: bool, payload: bytes, live: Any) -> list[Command]:
-        """Give the outcome of a slot: a call, or a timer (empty payload). Then go on until nothing is ready."""
+        """Give the outcome of a slot: a call, an awakeable, or a timer (empty payload).
+
+        Then go on until nothing is ready.
+        """
 
     def end_batch(self, slot: int, expired: list[int]) -> list[Command]:
         """A batch has timed out; these slots have no outcome of their own (F8)."""

@@ -13,6 +13,7 @@ from threading import get_ident
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from flink_agents_durable.api.awakeables import Awakeable
 from flink_agents_durable.api.call_options import CallOptions, Configured, Duration
 from flink_agents_durable.api.context import RunnerContext
 from flink_agents_durable.api.events import Event
@@ -31,10 +32,11 @@ _RESERVED = ("reconciler", "options")
 class ActionContext(RunnerContext):
     """See `RunnerContext`; everything is done by the driver."""
 
-    __slots__ = ("_driver", "_events", "_random", "_uuids")
+    __slots__ = ("_awakeables", "_driver", "_events", "_random", "_uuids")
 
     def __init__(self, driver: PythonDriver) -> None:
         self._driver = driver
+        self._awakeables = 0
         self._events = 0
         self._uuids = 0
         self._random: random.Random | None = None
@@ -66,6 +68,12 @@ class ActionContext(RunnerContext):
         number: int = driver.hashes + 1
         driver.hashes = number
         return number
+
+    def awakeable(self) -> tuple[str, Awakeable[Any]]:
+        self._driver.check_thread("ctx.awakeable")
+        self._awakeables += 1
+        id = self._driver.port.awakeable_id(self._awakeables)
+        return id, Awakeable(self._driver, self._next_hash(), id)
 
     # --- events and memory ---
 

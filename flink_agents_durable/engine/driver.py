@@ -12,9 +12,11 @@ from types import CoroutineType
 from typing import Any, NoReturn
 
 from flink_agents_durable.api._current import ContextRef, current
+from flink_agents_durable.api.awakeables import Awakeable
 from flink_agents_durable.api.errors import CallTimeoutError, DurableExecutionError, StalledActionError
 from flink_agents_durable.api.futures import NOBODY, CallSpec, DurableFuture, GatherFuture, Outcome
 from flink_agents_durable.engine.commands import (
+    AWAIT,
     BATCH,
     CALL,
     CANCEL,
@@ -102,6 +104,12 @@ class PythonDriver(TimerPort):
         elif type(target) is DurableTimer:
             assert self.loop is not None
             self.loop.fire(target)
+        elif type(target) is Awakeable:
+            # Its failure is final, so that it is none of those that a replay may be without (P14).
+            codec = self.port.codec
+            target.resolve(
+                Outcome(codec.loads(payload), None) if ok else Outcome(None, decode_failure(payload, codec))
+            )
         elif ok:
             value = self.port.codec.loads(payload) if live is NOT_LIVE else live
             self._settle(target, Outcome(value, None))
@@ -293,6 +301,16 @@ class PythonDriver(TimerPort):
             if child._outcome is None and not child._waiters:
                 child.resolve(Outcome.failure(asyncio.CancelledError()))
                 self.abandon_call(child)
+
+    def plan_awakeable(self, awakeable: Awakeable[Any]) -> None:
+        """Somebody begins to wait for an awakeable."""
+        awakeable.slot = self.reserve(awakeable)
+        self.commands.append((AWAIT, awakeable.slot, awakeable.id))
+
+    def leave_awakeable(self, awakeable: Awakeable[Any]) -> None:
+        """Nobody waits for an awakeable at present."""
+        if self.targets.pop(awakeable.slot, None) is not None:
+            self.commands.append((CANCEL, awakeable.slot))
 
     def execute(self, spec: CallSpec) -> Any:
         """A synchronous durable call (P17)."""

@@ -17,7 +17,7 @@ from flink_agents_durable.api.errors import (
     RecordTooLargeError,
     UnreadableRecordError,
 )
-from flink_agents_durable.engine import identity, snapshot
+from flink_agents_durable.engine import awakeables, identity, snapshot
 from flink_agents_durable.engine.admission import claim, drop_stale, input_digest
 from flink_agents_durable.engine.commands import NOT_LIVE
 from flink_agents_durable.engine.execution import Stepper, drop_numbers, ends_calls, input_event
@@ -147,7 +147,10 @@ class Engine:
         digest = input_digest(content, payload)
         sequence, claimed = claim(ks, digest)
         records, run_id = (claimed.records, claimed.run_id) if claimed is not None else ([], b"")
-        self.stats.unclaimed_dropped += drop_stale(ks)
+        dropped = drop_stale(ks)
+        if dropped:
+            self.stats.unclaimed_dropped += dropped
+            self.stats.awakeables_dropped += awakeables.drop_passed(ks)
         ks.arrivals += 1
         queued = QueuedInput(
             ks.arrivals, sequence, digest, payload, timestamp, segment, records, value, run_id
@@ -162,6 +165,31 @@ class Engine:
             ks.queued.append(queued)
             self.recount(ks)
         self._leave()
+
+    def awaken(
+        self, key: bytes, group: int, payload: bytes, now: int, stored: bytes | None = UNKNOWN
+    ) -> None:
+        """Take the resolution of an awakeable: a pickled (id, value, message of a failure or None).
+
+        It passes the queue of its key. Kept until it is delivered; one that nobody can get is dropped and counted.
+        Raises UnreadableRecordError if it cannot be unpickled. `stored` is as for `process`.
+        """
+        self._enter(now)
+        try:
+            awakeables.receive(self, key, group, payload, stored)
+        except UnreadableRecordError as error:
+            self.ended = error
+            raise
+        self._leave()
+
+    def unresolvable(self) -> list[tuple[Any, str]]:
+        """Key and id of awakeables whose runs wait for nothing else; looks at all live runs."""
+        return [
+            (ks.run.key_object, id)
+            for ks in self.keys.values()
+            if ks.run is not None and not ks.run.open_calls
+            for id in awakeables.unresolvable(ks.run)
+        ]
 
     def complete(self, completions: Sequence[Completion], now: int) -> None:
         """Take outcomes of calls: each is numbered and recorded (F9); unknown ids are late and ignored (I4)."""
@@ -284,7 +312,7 @@ class Engine:
         ks = self.keys.get(key)
         if ks is None:
             ks = self.keys[key] = KeyState(key, group, KeyMemory(lambda: self.ports.load_memory(key)))
-            if stored is not None and (stored is UNKNOWN or snapshot.has_unclaimed(stored)):
+            if stored is not None and (stored is UNKNOWN or snapshot.has_more(stored)):
                 snapshot.restore_idle(ks, snapshot.StoredKey(self.ports.load_key(key)))
             elif stored is not None:
                 snapshot.restore_sequence(ks, stored)
@@ -297,7 +325,7 @@ class Engine:
             self.dirty[ks.key] = ks
 
     def recount(self, ks: KeyState) -> None:
-        """Runs that wait only for timers, and inputs behind them, are not in flight for back-pressure."""
+        """Runs that wait only for timers or awakeables, and inputs behind them, are not in flight (back-pressure)."""
         run = ks.run
         if run is not None and run.open_calls == 0 and run.executions and not run.fresh:
             count = 0
@@ -390,6 +418,8 @@ class Engine:
             drop_numbers(run, recorded.numbers)
         self.live_runs -= 1
         self.mark(ks)
+        if ks.early:
+            self.stats.awakeables_dropped += awakeables.drop_passed(ks)
         self.recount(ks)
         self.ports.input_done(run.segment)
         if ks.queued:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import ActionFailedError, AttemptEndedError, NonDeterministicActionError
 from flink_agents_durable.api.events import Event, EventType, InputEvent
-from flink_agents_durable.engine import identity, reopening
+from flink_agents_durable.engine import awakeables, identity, reopening
 from flink_agents_durable.engine.commands import (
+    AWAIT,
     BATCH,
     CALL,
     CANCEL,
@@ -24,10 +25,11 @@ from flink_agents_durable.engine.commands import (
 from flink_agents_durable.engine.dead_letters import dead_letter
 from flink_agents_durable.engine.digest import digest
 from flink_agents_durable.engine.execution_port import ExecutionPort
-from flink_agents_durable.engine.records import BATCH_END, CUT, OUTCOME, REOPEN, RESERVED, Record
+from flink_agents_durable.engine.records import AWAKENED, BATCH_END, CUT, OUTCOME, REOPEN, RESERVED, Record
 from flink_agents_durable.engine.records import TIMER as TIMER_RECORD
 from flink_agents_durable.engine.replay import fits, reservation_fits, void_from
 from flink_agents_durable.engine.run import (
+    AWAKEABLE_SLOT,
     BATCH_SLOT,
     CALL_SLOT,
     GONE,
@@ -139,7 +141,10 @@ class Stepper:
                 run.open_calls -= 1
         driver: Any = execution.driver
         if kind != OUTCOME:
-            execution.last_timer = slot.index
+            if kind == AWAKENED:
+                awakeables.delivered(self._engine, slot)
+            else:
+                execution.last_timer = slot.index
         if kind == BATCH_END:
             for index in expired:
                 late = execution.slots.get(index)
@@ -155,6 +160,8 @@ class Stepper:
             slot.batch = None
             if slot.kind == CALL_SLOT:
                 execution.run.open_calls -= 1
+            elif slot.kind == AWAKEABLE_SLOT:
+                awakeables.leave(slot)
 
     # --- commands ---
 
@@ -185,6 +192,8 @@ class Stepper:
                 self._cancel(execution, command[1])
             elif kind == BATCH:
                 self._place_batch(execution, command[1], command[2], command[3])
+            elif kind == AWAIT:
+                self._place(awakeables.place(execution, command[1], command[2]))
             elif kind == FAIL:
                 self._fail(execution, command[1], command[2])
         if execution.undigested and not within and execution.id in execution.run.executions:
@@ -400,7 +409,7 @@ class Stepper:
         has it, or the records came back beside those that took their place.
         """
         engine = self._engine
-        name = recorded if isinstance(recorded, str) else recorded.function_id or _kind_name(recorded.kind)
+        name = recorded if isinstance(recorded, str) else _recorded_name(recorded)
         action = execution.action.name if execution is not None else "of an earlier version"
         text = (
             f"run {run.id.hex()} of key {run.key_object!r}, action {action!r}, slot {slot}: recorded was {name},"
@@ -412,9 +421,12 @@ class Stepper:
         logger.warning("%s; it is executed anew from there", text)
         engine.stats.mismatches += 1
         known = execution.recorded if execution is not None else run.records.get(execution_id)
+        lost = [
+            r for r in run.replay if r.kind == AWAKENED and r.execution == execution_id and r.slot >= slot
+        ]
         numbers = void_from(run, execution_id, known, slot)
         entry = engine.journal.write(run, CUT, engine.now, execution=execution_id, index=slot)
-        entry.slots, entry.live = numbers, (execution, slot)
+        entry.slots, entry.live = numbers, (execution, slot, lost)
         run.cuts += 1
 
     def apply_cut(self, entry: Entry) -> None:
@@ -422,7 +434,9 @@ class Stepper:
         run = entry.run
         run.cuts -= 1
         drop_numbers(run, entry.slots)
-        execution, slot = entry.live
+        execution, slot, lost = entry.live
+        for record in lost:
+            awakeables.give_back(run.key, record)
         if execution is not None:
             gone = set(entry.slots)
             execution.numbers = [number for number in execution.numbers if number not in gone]
@@ -454,7 +468,10 @@ class Stepper:
                 continue
             if slot.kind != CALL_SLOT:
                 slot.state = RUNNING
-                engine.timers.arm(slot)
+                if slot.kind == AWAKEABLE_SLOT:
+                    awakeables.wait(engine, slot)
+                else:
+                    engine.timers.arm(slot)
                 continue
             if not run.begun:
                 engine.journal.begin(run, engine.now)
@@ -528,6 +545,8 @@ def _is_fixed(event: Event) -> bool:
 
 
 def _describe(slot: Slot) -> str:
+    if slot.kind == AWAKEABLE_SLOT:
+        return f"awakeable {slot.spec.function_id}"
     if slot.spec is not None:
         return str(slot.spec.function_id)
     return "a timer" if slot.kind == TIMER_SLOT else "the end of a batch"
@@ -543,8 +562,12 @@ def _now(slot: Slot, recorded: str, arguments: bytes | None) -> str:
     )
 
 
-def _kind_name(kind: int) -> str:
-    return {TIMER_RECORD: "a timer", BATCH_END: "the end of a batch"}.get(kind, "a call")
+def _recorded_name(record: Record) -> str:
+    if record.kind == AWAKENED:
+        return f"awakeable {record.function_id}"
+    return record.function_id or {TIMER_RECORD: "a timer", BATCH_END: "the end of a batch"}.get(
+        record.kind, "a call"
+    )
 
 
 def _text(error: BaseException) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import AttemptEndedError
+from flink_agents_durable.engine.awakeables import make_id
 from flink_agents_durable.engine.commands import Command
 from flink_agents_durable.engine.failures import decode_failure
 from flink_agents_durable.engine.memory import RunMemory
@@ -45,6 +46,11 @@ class ExecutionPort:
     def run_id(self) -> bytes:
         """Id of the run."""
         return self._execution.run.id
+
+    def awakeable_id(self, index: int) -> str:
+        """The id of the index-th awakeable of this execution."""
+        run = self._execution.run
+        return make_id(run.key.key, run.sequence, self.id, index)
 
     @property
     def memory(self) -> RunMemory:

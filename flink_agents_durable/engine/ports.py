@@ -18,7 +18,7 @@ Completion = tuple[int, int, object]
 StateEntry = tuple[int, Any, Any]
 """State number, key within a map state or None, and the bytes (None in an update: remove)."""
 
-ACTIVE, JOURNAL, QUEUED, UNCLAIMED, SEQUENCE, MEMORY = range(6)
+ACTIVE, JOURNAL, QUEUED, UNCLAIMED, SEQUENCE, MEMORY, EARLY = range(7)
 """The keyed states of design.md, by the numbers under which they cross to Java."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 
 from flink_agents_durable.engine.records import (
+    AWAKENED,
     BATCH_END,
     BEGIN,
     CUT,
@@ -18,7 +19,7 @@ from flink_agents_durable.engine.records import (
     Reservation,
     decode_record,
 )
-from flink_agents_durable.engine.run import BATCH_SLOT, CALL_SLOT, Recorded, Run, Slot
+from flink_agents_durable.engine.run import AWAKEABLE_SLOT, BATCH_SLOT, CALL_SLOT, Recorded, Run, Slot
 
 Void = tuple[int, int]
 """Reservations of an execution from this slot on that were made before this record number are void (P13)."""
@@ -30,6 +31,7 @@ class RunJournal:
     def __init__(self) -> None:
         self.records: dict[int, tuple[Record, bytes]] = {}
         self.gone: list[int] = []
+        self.lost: list[Record] = []  # void resolutions of awakeables, which nobody can ask for again
         self.reopened: dict[tuple[int, int], int] = {}
         self.voids: dict[int, list[Void]] = {}
         self.start_time = 0
@@ -81,8 +83,10 @@ class RunJournal:
 
     def _void(self, is_void: Callable[[Record], bool]) -> None:
         for number in [number for number, (record, _) in self.records.items() if is_void(record)]:
-            del self.records[number]
+            record, _ = self.records.pop(number)
             self.gone.append(number)
+            if record.kind == AWAKENED:
+                self.lost.append(record)
 
     def by_execution(self) -> dict[int, Recorded]:
         """What the journal knows of each execution."""
@@ -135,6 +139,8 @@ def fits(record: Record, slot: Slot) -> bool:
     """Whether a recorded outcome belongs to what the action asks for now."""
     if slot.kind == CALL_SLOT:
         return record.kind == OUTCOME and same_call(record.function_id, record.arguments, slot)
+    if slot.kind == AWAKEABLE_SLOT:
+        return record.kind == AWAKENED and record.function_id == slot.spec.function_id
     return record.kind == (BATCH_END if slot.kind == BATCH_SLOT else TIMER)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from flink_agents_durable.api.errors import NonDeterministicActionError
 from flink_agents_durable.engine import identity, snapshot
 from flink_agents_durable.engine.admission import expect_claims
+from flink_agents_durable.engine.awakeables import give_back
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
 from flink_agents_durable.engine.ports import StateEntry
 from flink_agents_durable.engine.records import Record, decode_record
@@ -130,6 +131,8 @@ class Resumption:
             record, data = journal.records.get(number, (None, b""))
             if record is not None and record.execution not in run.done:
                 run.key.journal_new[number] = data
+        for void in journal.lost:
+            give_back(run.key, void)
         run.records = journal.by_execution()
         run.voids = journal.voids
         run.reopened = journal.reopened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
 from flink_agents_durable.engine.records import Record, Reservation
@@ -25,13 +25,25 @@ GONE = 6  # cancelled or expired: a late outcome is ignored
 CALL_SLOT = 0
 TIMER_SLOT = 1
 BATCH_SLOT = 2
+AWAKEABLE_SLOT = 3
 
 
 # Shared by all that have none, because there is one of each for every input, and an empty deque takes 600 bytes.
 NONE_DONE: AbstractSet[int] = frozenset()
+NONE_CHANGED: AbstractSet[str] = frozenset()
 NOTHING_TO_REPLAY: deque[Record] = deque()
 NOTHING_GIVEN: list[Record] = []
 NOTHING_QUEUED: deque[QueuedInput] = deque()
+NO_AWAKEABLES: dict[str, Slot | None] = {}
+NOTHING_EARLY: dict[str, Resolution] = {}
+
+
+class Resolution(NamedTuple):
+    """A resolution of an awakeable that is not delivered: the run that it is for, and what its record holds."""
+
+    sequence: int
+    ok: bool
+    payload: bytes
 
 
 class Batch:
@@ -46,7 +58,7 @@ class Batch:
 
 
 class Slot:
-    """The place of a durable call, a timer or the end of a batch in its execution's journal."""
+    """The place of a durable call, a timer, the end of a batch or an awakeable in its execution's journal."""
 
     __slots__ = ("batch", "call", "deadline", "execution", "index", "kind", "pending", "spec", "state")
 
@@ -78,6 +90,7 @@ class Execution:
 
     __slots__ = (
         "action",
+        "awakeables",
         "dispatched",
         "driver",
         "event",
@@ -115,6 +128,7 @@ class Execution:
         self.event_payload = payload  # empty: the input of the run
         self.driver: Driver | None = None
         self.slots: dict[int, Slot] = {}
+        self.awakeables: dict[str, Slot | None] = NO_AWAKEABLES  # by id: who waits; None: it is delivered
         self.next_slot = 0
         self.numbers: list[int] = []  # of its records in the journal
         self.recorded: Recorded | None = None
@@ -261,6 +275,8 @@ class KeyState:
         "claim_limit",
         "counted",
         "dirty",
+        "early",
+        "early_changed",
         "group",
         "journal_gone",
         "journal_new",
@@ -288,6 +304,8 @@ class KeyState:
         self.queued: deque[QueuedInput] = NOTHING_QUEUED
         self.arrivals = 0
         self.unclaimed: dict[int, Unclaimed] = {}  # by sequence number (P6)
+        self.early: dict[str, Resolution] = NOTHING_EARLY  # by awakeable id, until they are delivered
+        self.early_changed: AbstractSet[str] = NONE_CHANGED
         self.received = 0  # inputs since the restore, while there are unclaimed records
         self.claim_limit = 0
         self.counted = 0  # what this key adds to Engine.in_flight

@@ -8,9 +8,26 @@ from typing import Any
 import msgspec
 
 from flink_agents_durable.api.errors import UnreadableRecordError
-from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, MEMORY, QUEUED, SEQUENCE, UNCLAIMED, StateEntry
+from flink_agents_durable.engine.ports import (
+    ACTIVE,
+    EARLY,
+    JOURNAL,
+    MEMORY,
+    QUEUED,
+    SEQUENCE,
+    UNCLAIMED,
+    StateEntry,
+)
 from flink_agents_durable.engine.records import encode_record
-from flink_agents_durable.engine.run import Execution, KeyState, QueuedInput, Run, Unclaimed
+from flink_agents_durable.engine.run import (
+    NONE_CHANGED,
+    Execution,
+    KeyState,
+    QueuedInput,
+    Resolution,
+    Run,
+    Unclaimed,
+)
 
 FORMAT = 1
 
@@ -73,6 +90,7 @@ class SequenceImage(msgspec.Struct, array_like=True):
     sequence: int
     received: int
     claim_limit: int
+    early: int = 0
 
 
 class UnclaimedImage(msgspec.Struct, array_like=True):
@@ -82,6 +100,15 @@ class UnclaimedImage(msgspec.Struct, array_like=True):
     digest: bytes
     records: list[bytes]
     run_id: bytes
+
+
+class EarlyImage(msgspec.Struct, array_like=True):
+    """A resolution of an awakeable that has not been delivered."""
+
+    format: int
+    sequence: int
+    ok: bool
+    payload: bytes
 
 
 class StoredKey:
@@ -94,6 +121,7 @@ class StoredKey:
         self.journal: list[bytes] = []
         self.queued: list[tuple[int, QueuedImage]] = []
         self.unclaimed: dict[int, UnclaimedImage] = {}
+        self.early: dict[str, EarlyImage] = {}
         for state, subkey, value in entries:
             if state == ACTIVE:
                 self.run = _read(RunImage, value)
@@ -106,6 +134,8 @@ class StoredKey:
                 self.queued.append((subkey, _read(QueuedImage, value)))
             elif state == UNCLAIMED:
                 self.unclaimed[subkey] = _read(UnclaimedImage, value)
+            elif state == EARLY:
+                self.early[subkey] = _read(EarlyImage, value)
         self.queued.sort(key=lambda entry: entry[0])
 
 
@@ -121,10 +151,10 @@ def _read(kind: Any, data: bytes) -> Any:
     return image
 
 
-def has_unclaimed(sequence: bytes) -> bool:
-    """Whether there are unclaimed records beside this sequence number."""
+def has_more(sequence: bytes) -> bool:
+    """Whether there are unclaimed records, or resolutions of awakeables, beside this sequence number."""
     image: SequenceImage = _read(SequenceImage, sequence)
-    return image.claim_limit > 0
+    return image.claim_limit > 0 or image.early > 0
 
 
 def restore_sequence(ks: KeyState, data: bytes) -> None:
@@ -143,6 +173,10 @@ def restore_idle(ks: KeyState, stored: StoredKey) -> None:
         for sequence, image in stored.unclaimed.items()
     }
     ks.stored_unclaimed = set(ks.unclaimed)
+    if stored.early:
+        ks.early = {
+            id: Resolution(image.sequence, image.ok, image.payload) for id, image in stored.early.items()
+        }
 
 
 def queued_input(arrival: int, image: QueuedImage) -> QueuedInput:
@@ -172,9 +206,13 @@ def key_updates(ks: KeyState) -> list[StateEntry]:
     _journal(ks, updates)
     _queued(ks, updates)
     _unclaimed(ks, updates)
+    if ks.early_changed:
+        _early(ks, updates)
     if not ks.unclaimed:
         ks.received = ks.claim_limit = 0
-    sequence = msgspec.msgpack.encode(SequenceImage(FORMAT, ks.sequence, ks.received, ks.claim_limit))
+    sequence = msgspec.msgpack.encode(
+        SequenceImage(FORMAT, ks.sequence, ks.received, ks.claim_limit, len(ks.early))
+    )
     if sequence != ks.stored_sequence:
         ks.stored_sequence = sequence
         updates.append((SEQUENCE, None, sequence))
@@ -234,6 +272,14 @@ def _unclaimed(ks: KeyState, updates: list[StateEntry]) -> None:
         updates.append((UNCLAIMED, sequence, msgspec.msgpack.encode(image)))
     ks.stored_unclaimed = set(ks.unclaimed)
     ks.unclaimed_dirty = False
+
+
+def _early(ks: KeyState, updates: list[StateEntry]) -> None:
+    for id in sorted(ks.early_changed):
+        known = ks.early.get(id)
+        image = None if known is None else EarlyImage(FORMAT, known.sequence, known.ok, known.payload)
+        updates.append((EARLY, id, None if image is None else msgspec.msgpack.encode(image)))
+    ks.early_changed = NONE_CHANGED
 
 
 def run_image(run: Run) -> RunImage:

@@ -18,3 +18,5 @@ class EngineStats:
     events_suppressed: int = 0
     unclaimed_dropped: int = 0
     dead_letters: int = 0
+    awakeables_resolved: int = 0
+    awakeables_dropped: int = 0

@@ -22,6 +22,8 @@ _COUNTERS = {
     "eventsSuppressed": "events_suppressed",
     "unclaimedRunsDropped": "unclaimed_dropped",
     "deadLetters": "dead_letters",
+    "awakeablesResolved": "awakeables_resolved",
+    "awakeablesDropped": "awakeables_dropped",
 }
 """Name in Flink, and the field of `EngineStats`."""
 

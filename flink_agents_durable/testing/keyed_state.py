@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from flink_agents_durable.engine.ports import ACTIVE, MEMORY, QUEUED, UNCLAIMED, StateEntry
+from flink_agents_durable.engine.ports import ACTIVE, EARLY, JOURNAL, MEMORY, QUEUED, UNCLAIMED, StateEntry
 
 MAX_PARALLELISM = 128
 
@@ -63,7 +63,7 @@ class KeyedState:
             1
             for known in self._keys.values()
             for state, _ in known
-            if state in (ACTIVE, 1, QUEUED, UNCLAIMED)
+            if state in (ACTIVE, JOURNAL, QUEUED, UNCLAIMED, EARLY)
         )
 
     def to_checkpoint(self, log_id: str, positions: Mapping[int, int]) -> bytes:

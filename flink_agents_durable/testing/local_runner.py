@@ -12,9 +12,11 @@ from typing import Any
 
 from flink_agents_durable.agents.builtin_actions import builtin_actions
 from flink_agents_durable.api.agent import Agent
+from flink_agents_durable.api.awakeables import AwakeableResolution, awakeable_failure, awakeable_result
 from flink_agents_durable.api.call_options import Duration, seconds
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.engine.awakeables import read_id
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
@@ -125,6 +127,31 @@ class LocalRunner:
         payload = self._codec.dumps((key, value))
         self._check()
         self._engine.process(encoded, key_group(encoded), payload, timestamp, 0, self._time)
+        self._pump()
+
+    def resolve(self, id: str, value: Any, *, key: Any = None) -> None:
+        """Resolve an awakeable, as `awakeable_result` in the stream does.
+
+        `key` is needed only where no live run has made the awakeable: before its input, after a restore, or too
+        late. Raises LookupError if no run of this runner has it and no key is given.
+        """
+        self._awaken(awakeable_result(key, id, value))
+
+    def fail(self, id: str, message: str, *, key: Any = None) -> None:
+        """Let the wait for an awakeable fail, as `awakeable_failure` in the stream does; see `resolve`."""
+        self._awaken(awakeable_failure(key, id, message))
+
+    def _awaken(self, resolution: AwakeableResolution) -> None:
+        self._check()
+        known = read_id(resolution.id)
+        encoded = encode_key(resolution.key) if resolution.key is not None else None
+        for key, state in self._engine.keys.items():
+            if encoded is None and known is not None and state.run is not None and known.is_of(key):
+                encoded = key
+        if encoded is None:
+            raise LookupError(f"no live run has made the awakeable {resolution.id}: say whose it is, key=...")
+        payload = self._codec.dumps((resolution.id, resolution.value, resolution.failure))
+        self._engine.awaken(encoded, key_group(encoded), payload, self._time)
         self._pump()
 
     def run_until_idle(self, advance_timers: bool = False, timeout: Duration = 60.0) -> None:

@@ -152,6 +152,21 @@ def test_f3_awaiting_one_that_is_in_flight_joins_it(attempts: Attempts) -> None:
     assert called(runner) == ["a"]
 
 
+def test_f3_a_future_may_be_given_to_several_tasks_as_a_coroutine(attempts: Attempts) -> None:
+    """`wait_for` makes a task of it each time, which steps it as a coroutine (F12)."""
+
+    async def action(event: Any, ctx: RunnerContext) -> None:
+        future = ctx.durable_execute_async(ask, "a")
+        both = await asyncio.gather(asyncio.create_task(future), asyncio.create_task(future))
+        out(ctx, [*both, await asyncio.wait_for(future, 60), await asyncio.wait_for(future, 60)])
+
+    runner = attempts.start(agent_of(action))
+    runner.process("k", 1)
+    runner.run_until_idle()
+    assert values(runner) == [["a!"] * 4]
+    assert called(runner) == ["a"]
+
+
 def test_f4_a_batch_is_pending_in_one_append_before_a_call_starts(attempts: Attempts) -> None:
     """Every slot of the batch is in one append, and nothing starts until it is acknowledged."""
     store = attempts.store = WatchedStore(attempts.folder)
