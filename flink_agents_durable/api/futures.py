@@ -75,7 +75,20 @@ NO_KEYWORDS: dict[str, Any] = {}
 class CallSpec:
     """What a durable call is to do: shared by the future, the driver and the engine."""
 
-    __slots__ = ("args", "arguments", "context", "function", "function_id", "kwargs", "options", "reconciler")
+    __slots__ = (
+        "args",
+        "arguments",
+        "context",
+        "function",
+        "function_id",
+        "kwargs",
+        "options",
+        "reconciler",
+        "started",
+    )
+
+    started: int
+    """Recorded time of the step that first awaits it; set for calls with a `total_timeout` only."""
 
     def __init__(
         self,

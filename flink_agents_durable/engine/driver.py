@@ -256,6 +256,8 @@ class PythonDriver(TimerPort):
         durable_id = None if options is None else options.durable_id
         spec.function_id, spec.arguments = identify(spec.function, spec.args, spec.kwargs, durable_id)
         spec.context = contextvars.copy_context()
+        if options is not None and options.total_timeout is not None:
+            spec.started = self.port.ask_time()
 
     def plan_call(self, future: DurableFuture[Any]) -> None:
         """First await of a call (F2)."""

@@ -19,8 +19,9 @@ from flink_agents_durable.api.errors import (
 )
 from flink_agents_durable.engine import awakeables, identity, snapshot
 from flink_agents_durable.engine.admission import claim, drop_stale, input_digest
+from flink_agents_durable.engine.attempts import Deadline
 from flink_agents_durable.engine.commands import NOT_LIVE
-from flink_agents_durable.engine.execution import Stepper, drop_numbers, ends_calls, input_event
+from flink_agents_durable.engine.execution import Stepper, ends_calls, input_event
 from flink_agents_durable.engine.failures import encode_failure
 from flink_agents_durable.engine.journal import Entry, Journal
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
@@ -28,6 +29,7 @@ from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.plan import CompiledPlan
 from flink_agents_durable.engine.ports import INTERRUPTED, SUCCEEDED, CallStart, Completion, Ports, StateEntry
 from flink_agents_durable.engine.records import (
+    ATTEMPT,
     BATCH_END,
     BEGIN,
     CUT,
@@ -38,6 +40,7 @@ from flink_agents_durable.engine.records import (
 )
 from flink_agents_durable.engine.reopening import remember_live
 from flink_agents_durable.engine.resume import Resumption
+from flink_agents_durable.engine.retrying import Retrying
 from flink_agents_durable.engine.run import (
     BATCH_SLOT,
     GONE,
@@ -50,6 +53,7 @@ from flink_agents_durable.engine.run import (
     QueuedInput,
     Run,
     Slot,
+    drop_numbers,
 )
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
@@ -95,6 +99,7 @@ class Engine:
         self._next_call = 0
         self._durable = 0  # batches that are known to be durable before `acknowledge` says so
         self._stepper = Stepper(self)
+        self.retrying = Retrying(self, self._stepper)
         self._resumption: Resumption | None = Resumption(self)
 
     # --- restore ---
@@ -198,8 +203,12 @@ class Engine:
             slot = self.calls.pop(id, None)
             if slot is None or slot.state != RUNNING:
                 continue
-            if status == INTERRUPTED:
-                self._interrupt(slot, value)
+            if status != SUCCEEDED:
+                if status == INTERRUPTED:
+                    self._interrupt(slot, value)
+                if slot.spec.options is not None:
+                    self.retrying.failed(slot, value)
+                    continue
             slot.state = RECORDED
             self.write_outcome(OUTCOME, slot, status == SUCCEEDED, value)
             if slot.batch is not None:
@@ -231,14 +240,22 @@ class Engine:
         return self.journal.applied_batches
 
     def fire_timers(self, now: int) -> None:
-        """Record the firing of every timer that is due (P11, P18)."""
+        """Record the firing of every timer that is due (P11, P18); start the attempts that waited (P19)."""
         self._enter(now)
+        runs: dict[bytes, Run] = {}
         for slot in list(self.timers.due(now)):
-            if slot.kind == BATCH_SLOT:
+            if isinstance(slot, Deadline):
+                run = self.retrying.due(slot)
+                if run is not None:
+                    runs[run.id] = run
+            elif slot.kind == BATCH_SLOT:
                 self._expire(slot)
             else:
                 slot.state = RECORDED
                 self.journal.write(slot.execution.run, TIMER, self.now, slot)
+        for run in runs.values():
+            self._stepper.go_live(run)
+            self.recount(run.key)
         self._leave()
 
     def snapshot(self) -> list[tuple[bytes, list[StateEntry]]]:
@@ -449,6 +466,8 @@ class Engine:
                 drop_numbers(run, [entry.number])
                 return
             execution.numbers.append(entry.number)
+            if len(entry.slots) == 1 and entry.slot.attempts is not None:
+                entry.slot.attempts.numbers.append(entry.number)
             for slot in entry.slots:
                 if slot.state == RESERVING:
                     self._stepper.start_reserved(slot)
@@ -462,7 +481,9 @@ class Engine:
             ks.journal_new[entry.number] = entry.data
             if execution.given:
                 remember_live(execution, entry.data)
-            if kind != SYNC_OUTCOME and (
+            if kind == ATTEMPT:
+                self.retrying.applied(entry)
+            elif kind != SYNC_OUTCOME and (
                 slot.state == RECORDED or ends_calls(entry.kind, execution, entry.slots)
             ):
                 live = NOT_LIVE if self._strict else entry.live
@@ -544,7 +565,9 @@ class Engine:
         self.calls[id] = slot
         spec = slot.spec
         options = spec.options
-        timeout = None if options is None or options.timeout is None else options.timeout_seconds
+        timeout = None
+        if options is not None:
+            timeout = self.retrying.time_left(slot, options.timeout_seconds)
         if slot.pending and spec.reconciler is not None:
             self.stats.calls_reconciled += 1
             return CallStart(

@@ -27,9 +27,10 @@ from flink_agents_durable.engine.digest import digest
 from flink_agents_durable.engine.execution_port import ExecutionPort
 from flink_agents_durable.engine.records import AWAKENED, BATCH_END, CUT, OUTCOME, REOPEN, RESERVED, Record
 from flink_agents_durable.engine.records import TIMER as TIMER_RECORD
-from flink_agents_durable.engine.replay import fits, reservation_fits, void_from
+from flink_agents_durable.engine.replay import fits, reservation_fits, same_call, void_from
 from flink_agents_durable.engine.run import (
     AWAKEABLE_SLOT,
+    BACKOFF,
     BATCH_SLOT,
     CALL_SLOT,
     GONE,
@@ -43,6 +44,7 @@ from flink_agents_durable.engine.run import (
     Execution,
     Run,
     Slot,
+    drop_numbers,
 )
 
 if TYPE_CHECKING:
@@ -224,6 +226,13 @@ class Stepper:
             current = _now(slot, record.function_id, record.arguments)
             self._cut(execution.run, execution.id, execution, slot.index, record, current)
             return
+        attempt = known.attempts.get(slot.index)
+        if attempt is not None:
+            if slot.kind != CALL_SLOT or not same_call(attempt.function_id, attempt.arguments, slot):
+                current = _now(slot, attempt.function_id, attempt.arguments)
+                self._cut(execution.run, execution.id, execution, slot.index, attempt, current)
+                return
+            self._engine.retrying.restore(slot, attempt)
         reservation = known.pending.get(slot.index)
         if reservation is None:
             return
@@ -262,11 +271,13 @@ class Stepper:
             self._remove(execution, slot)
 
     def forget_call(self, slot: Slot) -> None:
-        """Cancel the call of a slot, if it runs; its batch may start another one."""
+        """Cancel the call of a slot, or its back-off; its batch may start another one."""
         if slot.kind == CALL_SLOT and slot.state == RUNNING:
             self._engine.cancel_call(slot)
             if slot.batch is not None:
                 self.start_next_of_batch(slot.batch)
+        elif slot.state == BACKOFF:
+            self._engine.retrying.leave(slot)
 
     def _send(self, execution: Execution, event: Event) -> None:
         """Dispatch an event at once, unless the snapshot says that an equal one was. Keeps P15."""
@@ -457,6 +468,7 @@ class Stepper:
                 and slot.kind == CALL_SLOT
                 and slot.batch is None
                 and slot.spec.reconciler is None
+                and slot.spec.options is None
             ):
                 fresh.clear()
                 engine.start_call(slot)
@@ -475,6 +487,8 @@ class Stepper:
                 continue
             if not run.begun:
                 engine.journal.begin(run, engine.now)
+            if slot.spec.options is not None and engine.retrying.hold(slot):
+                continue
             if not slot.pending and (slot.batch is not None or slot.spec.reconciler is not None):
                 slot.state = RESERVING
                 reserve.setdefault(slot.execution.id, []).append(slot)
@@ -529,14 +543,6 @@ def ends_calls(kind: int, execution: Execution, expired: list[int]) -> bool:
     They were cancelled when the time was over (F8); an action that awaits one of them by itself must hear of it.
     """
     return kind == BATCH_END and any(index in execution.slots for index in expired)
-
-
-def drop_numbers(run: Run, numbers: list[int]) -> None:
-    """Records that the next snapshot need not hold any more."""
-    ks = run.key
-    for number in numbers:
-        if ks.journal_new.pop(number, None) is None:
-            ks.journal_gone.append(number)
 
 
 def _is_fixed(event: Event) -> bool:

@@ -10,7 +10,7 @@ from flink_agents_durable.engine.commands import Command
 from flink_agents_durable.engine.failures import decode_failure
 from flink_agents_durable.engine.memory import RunMemory
 from flink_agents_durable.engine.payload import PayloadCodec
-from flink_agents_durable.engine.ports import INTERRUPTED, SUCCEEDED
+from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED
 from flink_agents_durable.engine.records import SYNC_OUTCOME
 from flink_agents_durable.engine.reopening import remember
 from flink_agents_durable.engine.replay import same_call
@@ -124,10 +124,36 @@ class ExecutionPort:
         engine, execution = self._engine, slot.execution
         run, journal = execution.run, engine.journal
         journal.begin(run, engine.now)
+        status, value = self._attempt(slot)
+        if slot.spec.options is not None:
+            while status != SUCCEEDED:
+                final = engine.retrying.failed_blocking(slot, value)
+                if final is not None:
+                    value = final
+                    break
+                status, value = self._attempt(slot)
+        entry = engine.write_outcome(SYNC_OUTCOME, slot, status == SUCCEEDED, value)
+        if status != SUCCEEDED and slot.attempts is not None:
+            engine.retrying.settle(slot)
+        if engine.ports.store_durable:
+            journal.hand_over_and_wait()
+            engine.waited()
+        execution.time = max(execution.time, entry.time)
+        if engine.settings.strict_values:
+            return entry.ok, self._decode(entry.ok, entry.payload)
+        return entry.ok, entry.live
+
+    def _attempt(self, slot: Slot) -> tuple[int, Any]:
+        """One attempt of a synchronous call, when its time has come. Keeps P10 and P19."""
+        engine = self._engine
+        if slot.spec.options is not None:
+            late = engine.retrying.wait_for_turn(slot)
+            if late is not None:
+                return FAILED, late
         if slot.spec.reconciler is not None and not slot.pending:
             self._stepper.reserve([slot])
-        if engine.ports.store_durable and (run.cuts or slot.spec.reconciler is not None):
-            journal.hand_over_and_wait()
+        if engine.ports.store_durable and (slot.execution.run.cuts or slot.spec.reconciler is not None):
+            engine.journal.hand_over_and_wait()
         slot.state = RUNNING
         call = engine.call_start(slot)
         _, status, value = engine.ports.run_blocking(call)
@@ -136,14 +162,7 @@ class ExecutionPort:
             assert isinstance(value, BaseException)
             raise value
         engine.now = max(engine.now, engine.ports.now())
-        entry = engine.write_outcome(SYNC_OUTCOME, slot, status == SUCCEEDED, value)
-        if engine.ports.store_durable:
-            journal.hand_over_and_wait()
-            engine.waited()
-        execution.time = max(execution.time, entry.time)
-        if engine.settings.strict_values:
-            return entry.ok, self._decode(entry.ok, entry.payload)
-        return entry.ok, entry.live
+        return status, value
 
     def _decode(self, ok: bool, payload: bytes) -> Any:
         codec = self._engine.codec

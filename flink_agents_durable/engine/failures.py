@@ -211,6 +211,16 @@ def _is_alike(before: object, after: object) -> bool:
     return known == digest(after) if known is not None else type(before) is type(after)
 
 
+def failure_text(exc: BaseException, limit: int) -> str:
+    """Class and message of an exception in one text of bounded length, without credentials (X8). Never raises."""
+    try:
+        message = Scrubber(exc).clean(safe_text(exc)[: 4 * limit])
+        text = f"{_class_path(type(exc))}: {message}"
+    except BaseException as error:
+        text = f"{_class_path(type(exc))} (its text cannot be had: {type(error).__name__})"
+    return _printable(text[:limit])
+
+
 def safe_text(exc: BaseException) -> str:
     """`str(exc)`, or why there is none. Never raises."""
     try:

@@ -70,8 +70,11 @@ class Ports(Protocol):
     def run_blocking(self, call: CallStart) -> Completion:
         """Run one call on a worker while the task thread waits, interruptibly."""
 
+    def wait_until(self, when: int) -> None:
+        """Block, interruptibly, until this time or a moment before it: the back-off of a synchronous call."""
+
     def now(self) -> int:
-        """Wall-clock time, epoch milliseconds; asked only after a synchronous call."""
+        """Wall-clock time, epoch milliseconds; asked only in a synchronous call."""
 
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
         """Emit one output; the timestamp is that of the input, in epoch milliseconds."""

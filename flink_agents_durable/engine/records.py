@@ -20,7 +20,7 @@ TIMER = 5  # a durable timer fired (P11)
 BATCH_END = 6  # a batch with a timeout ended by it (P18)
 CUT = 7  # voids the execution's records from a slot on (P13)
 REOPEN = 8  # voids failures that nothing caught (P14)
-ATTEMPT = 9  # reserved: a failed attempt under a retry policy (P19)
+ATTEMPT = 9  # a failed attempt that another one follows (P19)
 AWAKENED = 10  # the resolution of an awakeable met who waits for it: a delivery
 DEAD_LETTER = 11  # not written: that an input was given up follows from the deliveries
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
+from flink_agents_durable.engine.attempts import counted_anew
 from flink_agents_durable.engine.records import (
+    ATTEMPT,
     AWAKENED,
     BATCH_END,
     BEGIN,
@@ -18,6 +20,7 @@ from flink_agents_durable.engine.records import (
     Record,
     Reservation,
     decode_record,
+    encode_record,
 )
 from flink_agents_durable.engine.run import AWAKEABLE_SLOT, BATCH_SLOT, CALL_SLOT, Recorded, Run, Slot
 
@@ -32,6 +35,7 @@ class RunJournal:
         self.records: dict[int, tuple[Record, bytes]] = {}
         self.gone: list[int] = []
         self.lost: list[Record] = []  # void resolutions of awakeables, which nobody can ask for again
+        self.changed: list[int] = []
         self.reopened: dict[tuple[int, int], int] = {}
         self.voids: dict[int, list[Void]] = {}
         self.start_time = 0
@@ -76,8 +80,13 @@ class RunJournal:
             self.records[record.number] = (record, data)
 
     def _reopen(self, record: Record) -> None:
-        """Keeps P14: failures and time-outs of these slots are void, successes stay."""
+        """Keeps P14: failures and time-outs of these slots are void, successes stay, attempts count anew."""
         self._void(lambda other: is_reopened(other, record.execution, record.slots))
+        for number, (other, _) in self.records.items():
+            if other.kind == ATTEMPT and other.execution == record.execution and other.slot in record.slots:
+                again = counted_anew(other)
+                self.records[number] = (again, encode_record(again))
+                self.changed.append(number)
         for slot in record.slots:
             self.reopened[record.execution, slot] = record.time
 
@@ -89,21 +98,26 @@ class RunJournal:
                 self.lost.append(record)
 
     def by_execution(self) -> dict[int, Recorded]:
-        """What the journal knows of each execution."""
+        """What the journal knows of each execution. Keeps P19: a failed attempt clears the doubt before it."""
         known: dict[int, Recorded] = {}
-        for number, (record, _) in self.records.items():
+        for number, (record, _) in sorted(self.records.items()):
             if record.kind == RESERVED:
                 for reservation in record.reserved:
-                    if any(
-                        reservation[1] >= slot and number < cut
-                        for slot, cut in self.voids.get(reservation[0], ())
-                    ):
-                        continue
-                    known.setdefault(reservation[0], Recorded()).pending[reservation[1]] = reservation
+                    if not self._is_cut(reservation[0], reservation[1], number):
+                        known.setdefault(reservation[0], Recorded()).pending[reservation[1]] = reservation
+            elif record.kind == ATTEMPT:
+                if not self._is_cut(record.execution, record.slot, number):
+                    of = known.setdefault(record.execution, Recorded())
+                    of.attempts[record.slot] = record
+                    of.pending.pop(record.slot, None)
             else:
                 known.setdefault(record.execution, Recorded()).outcomes[record.slot] = record
             known.setdefault(record.execution, Recorded()).numbers.append(number)
         return known
+
+    def _is_cut(self, execution: int, slot: int, number: int) -> bool:
+        """Whether a later cut voids what this record says of the slot (P13)."""
+        return any(slot >= first and number < cut for first, cut in self.voids.get(execution, ()))
 
     def deliveries(self) -> list[Record]:
         """Deliveries in the order in which they were made (P1)."""
@@ -164,5 +178,7 @@ def void_from(run: Run, execution: int, known: Recorded | None, slot: int) -> li
     if known is not None:
         numbers += [r.number for index, r in known.outcomes.items() if index >= slot]
         known.outcomes = {index: r for index, r in known.outcomes.items() if index < slot}
+        numbers += [r.number for index, r in known.attempts.items() if index >= slot]
         known.pending = {index: r for index, r in known.pending.items() if index < slot}
+        known.attempts = {index: r for index, r in known.attempts.items() if index < slot}
     return numbers

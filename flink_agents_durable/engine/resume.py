@@ -127,7 +127,7 @@ class Resumption:
         run.time = max(run.time, journal.time)
         run.begun = journal.begun
         run.start_time = journal.start_time or run.start_time
-        for number in added:
+        for number in (*added, *journal.changed):
             record, data = journal.records.get(number, (None, b""))
             if record is not None and record.execution not in run.done:
                 run.key.journal_new[number] = data

@@ -10,6 +10,7 @@ from flink_agents_durable.engine.memory import KeyMemory, RunMemory
 from flink_agents_durable.engine.records import Record, Reservation
 
 if TYPE_CHECKING:
+    from flink_agents_durable.engine.attempts import Attempts
     from flink_agents_durable.engine.commands import Driver
     from flink_agents_durable.engine.plan import CompiledAction
 
@@ -21,6 +22,7 @@ WAITING = 3  # held back by `call.parallelism`
 RUNNING = 4  # the call runs, the timer is armed
 RECORDED = 5  # its outcome is numbered and on its way to the store
 GONE = 6  # cancelled or expired: a late outcome is ignored
+BACKOFF = 7  # an attempt failed; the next one waits for its time (P19)
 
 CALL_SLOT = 0
 TIMER_SLOT = 1
@@ -32,7 +34,7 @@ AWAKEABLE_SLOT = 3
 NONE_DONE: AbstractSet[int] = frozenset()
 NONE_CHANGED: AbstractSet[str] = frozenset()
 NOTHING_TO_REPLAY: deque[Record] = deque()
-NOTHING_GIVEN: list[Record] = []
+NOTHING_GIVEN: list[tuple[Record, bool]] = []
 NOTHING_QUEUED: deque[QueuedInput] = deque()
 NO_AWAKEABLES: dict[str, Slot | None] = {}
 NOTHING_EARLY: dict[str, Resolution] = {}
@@ -60,7 +62,18 @@ class Batch:
 class Slot:
     """The place of a durable call, a timer, the end of a batch or an awakeable in its execution's journal."""
 
-    __slots__ = ("batch", "call", "deadline", "execution", "index", "kind", "pending", "spec", "state")
+    __slots__ = (
+        "attempts",
+        "batch",
+        "call",
+        "deadline",
+        "execution",
+        "index",
+        "kind",
+        "pending",
+        "spec",
+        "state",
+    )
 
     def __init__(self, execution: Execution, index: int, kind: int, spec: Any) -> None:
         self.execution = execution
@@ -72,17 +85,19 @@ class Slot:
         self.deadline = 0
         self.pending = False  # a PENDING record of an earlier attempt: the call is in doubt
         self.call = 0
+        self.attempts: Attempts | None = None  # of calls with a retry policy or a `total_timeout`
 
 
 class Recorded:
     """What the journal knows of one execution, for its replay."""
 
-    __slots__ = ("numbers", "outcomes", "pending")
+    __slots__ = ("attempts", "numbers", "outcomes", "pending")
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self.outcomes: dict[int, Record] = {}
         self.pending: dict[int, Reservation] = {}
+        self.attempts: dict[int, Record] = {}  # the last failed one of each slot (P19)
 
 
 class Execution:
@@ -132,7 +147,7 @@ class Execution:
         self.next_slot = 0
         self.numbers: list[int] = []  # of its records in the journal
         self.recorded: Recorded | None = None
-        self.given: list[Record] = NOTHING_GIVEN  # since the restore, without a store: see reopening.py
+        self.given: list[tuple[Record, bool]] = NOTHING_GIVEN  # without a store: see reopening.py
         self.last_timer = -1  # slot of the timer or batch end that was delivered last
         self.reopened: dict[int, int] = {}  # slot -> time from which its deadline counts (P14)
         self.voids: list[tuple[int, int]] = []  # cuts: (slot, record number) (P13)
@@ -214,6 +229,14 @@ class Run:
             self.done.add(execution)
         else:
             self.done = {execution}
+
+
+def drop_numbers(run: Run, numbers: list[int]) -> None:
+    """Records that the next snapshot need not hold any more."""
+    ks = run.key
+    for number in numbers:
+        if ks.journal_new.pop(number, None) is None:
+            ks.journal_gone.append(number)
 
 
 class QueuedInput:

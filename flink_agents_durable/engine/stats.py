@@ -14,6 +14,7 @@ class EngineStats:
     calls_replayed: int = 0
     calls_failed: int = 0
     calls_reconciled: int = 0
+    calls_retried: int = 0
     mismatches: int = 0
     events_suppressed: int = 0
     unclaimed_dropped: int = 0

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from flink_agents_durable.engine.run import RUNNING, Slot
 
+if TYPE_CHECKING:
+    from flink_agents_durable.engine.attempts import Deadline
+
+
+_FEW = 1_000  # cancelled timers that may stay: bounds how often the heap is looked through
+
 
 class Timers:
-    """Armed slots by deadline (epoch milliseconds). Cancelled ones are dropped when they come up."""
+    """Armed slots by deadline (epoch milliseconds). Cancelled ones are dropped when they come up, or when half of
+    the heap may be such: a deadline of an hour must not keep a call that took a second."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Slot]] = []
+        self._heap: list[tuple[int, int, Slot | Deadline]] = []
         self._count = 0
+        self._look_at = _FEW
         self._announced: int | None = None
 
-    def arm(self, slot: Slot) -> None:
+    def arm(self, slot: Slot | Deadline) -> None:
         """Wait for the slot's deadline."""
         self._count += 1
+        if len(self._heap) >= self._look_at:
+            self._heap = [entry for entry in self._heap if entry[2].state == RUNNING]
+            heapq.heapify(self._heap)
+            self._look_at = max(_FEW, 2 * len(self._heap))
         heapq.heappush(self._heap, (slot.deadline, self._count, slot))
 
-    def due(self, now: int) -> Iterator[Slot]:
+    def due(self, now: int) -> Iterator[Slot | Deadline]:
         """Remove and give the slots whose deadline has come."""
         while self._heap and self._heap[0][0] <= now:
             slot = heapq.heappop(self._heap)[2]

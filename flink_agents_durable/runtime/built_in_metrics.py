@@ -17,6 +17,7 @@ _COUNTERS = {
     "callsExecuted": "calls_executed",
     "callsReplayed": "calls_replayed",
     "callsFailed": "calls_failed",
+    "callsRetried": "calls_retried",
     "callsReconciled": "calls_reconciled",
     "replayMismatches": "mismatches",
     "eventsSuppressed": "events_suppressed",

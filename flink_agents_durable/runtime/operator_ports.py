@@ -101,6 +101,9 @@ class OperatorPorts:
         self._starts.flush()
         return self._executor.run_blocking(call, self._link.wait)
 
+    def wait_until(self, when: int) -> None:
+        self._link.wait(max(0.0, (when - wall_clock()) / 1_000))
+
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
         self.items.append(self._encode(output))
         self.items.append(timestamp)

@@ -344,6 +344,9 @@ class _LocalPorts:
             call.function = fake
         return call
 
+    def wait_until(self, when: int) -> None:
+        self._runner._time = max(self._runner._time, when)  # nothing else can move meanwhile
+
     def now(self) -> int:
         return self._runner._time
 

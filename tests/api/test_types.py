@@ -28,7 +28,8 @@ from datetime import timedelta
 from typing import Any
 from typing_extensions import assert_type
 from flink_agents_durable import (
-    Agent, CallOptions, DurableFuture, InputEvent, Outcome, OutputEvent, RunnerContext, action, configured,
+    Agent, CallOptions, DurableFuture, InputEvent, Outcome, OutputEvent, RetryPolicy,
+    RunnerContext, action, configured,
 )
 
 def size(text: str, *, factor: int = 1) -> int:
@@ -61,6 +62,15 @@ RIGHT = {
     "both_keywords": """
     options = CallOptions(durable_id="size", timeout=timedelta(seconds=3))
     assert_type(ctx.durable_execute(size, 'a', factor=2, reconciler=found, options=options), int)
+""",
+    "retries": """
+    def advice(error: OSError) -> float | None:
+        return None
+    policy = RetryPolicy(5, 1, 2, timedelta(minutes=1), retry_on=(OSError, ValueError), retry_after=advice)
+    other = RetryPolicy(max_attempts=2, retry_on=lambda error: error.status_code == 429)
+    options = CallOptions(retry=policy, total_timeout=timedelta(minutes=5))
+    assert_type(await ctx.durable_execute_async(size, 'a', options=options), int)
+    assert_type(ctx.durable_execute(size, 'a', options=CallOptions(retry=other)), int)
 """,
     "configured": """
     careful = configured(size, reconciler=found, options=CallOptions(timeout=3))
@@ -115,6 +125,9 @@ WRONG = {
     "wrong_result_with_options": """
     text: str = await ctx.durable_execute_async(size, 'a', options=CallOptions(timeout=3))
 """,
+    "retry_on_a_name": "RetryPolicy(retry_on='OSError')",
+    "retry_of_another_kind": "CallOptions(retry=3)",
+    "retry_after_that_is_no_time": "RetryPolicy(retry_after=lambda error: 'soon')",
     "forgotten_await": "number: int = ctx.durable_execute_async(size, 'a')",
     "reconciler_with_parameters": "await ctx.durable_execute_async(size, 'a', reconciler=size)",
     "reconciler_that_was_called": "await ctx.durable_execute_async(size, 'a', reconciler=found())",

@@ -136,6 +136,11 @@ class Attempt:
     def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
         self.emit(letter.key, [letter.input, f"dead letter of {letter.action}", [letter.error]], timestamp)
 
+    def wait_until(self, when: int) -> None:
+        self.crash_point("in the back-off of a synchronous call")
+        self.world.now = max(self.world.now, when)
+        self.crash_point("after the back-off of a synchronous call")
+
     def now(self) -> int:
         return self.world.now
 
