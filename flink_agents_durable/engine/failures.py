@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import builtins
 import traceback
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from flink_agents_durable.api.errors import UnreadableRecordError
 from flink_agents_durable.engine import java_errors, plain_data, substitutes
+from flink_agents_durable.engine.class_references import class_reference, find_class
+from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.digest import digest
-from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.scrubbing import Scrubber
 
 # No opcode of pickle and no item of msgpack begins with 0xC1, no UTF-8 text holds it.
@@ -58,7 +60,7 @@ def is_failure(data: bytes) -> bool:
     return data.startswith(MARKER)
 
 
-def encode_failure(exc: BaseException, codec: PayloadCodec) -> bytes:
+def encode_failure(exc: BaseException, codec: Codec) -> bytes:
     """The record of a failure. Keeps X1 to X5, X7, X8 and X9. Never raises, whatever the exception does."""
     recorded = substitutes.record_of(exc)
     if recorded is not None:
@@ -71,7 +73,7 @@ def encode_failure(exc: BaseException, codec: PayloadCodec) -> bytes:
         return _frame(Failure(path=_class_path(type(exc)), message=text.encode()))
 
 
-def decode_failure(data: bytes, codec: PayloadCodec, name: str = "a failure record") -> BaseException:
+def decode_failure(data: bytes, codec: Codec, name: str = "a failure record") -> BaseException:
     """The exception that a record replays as. Keeps X2, X3 and X6.
 
     Raises UnreadableRecordError, which names the record, when it cannot be read.
@@ -92,7 +94,7 @@ def decode_failure(data: bytes, codec: PayloadCodec, name: str = "a failure reco
         raise UnreadableRecordError(f"{name} cannot be read: {type(error).__name__}: {error}") from error
 
 
-def describe_failure(exc: BaseException, codec: PayloadCodec) -> tuple[str, str]:
+def describe_failure(exc: BaseException, codec: Codec) -> tuple[str, str]:
     """`"<class path>: <message>"` and the traceback, bounded and without credentials (X1, X8). Never raises."""
     failure = _decoder.decode(memoryview(encode_failure(exc, codec))[len(MARKER) + 1 :])
     message, trace = failure.message.decode(errors="replace"), failure.traceback.decode(errors="replace")
@@ -121,15 +123,16 @@ def _bytes(text: str) -> bytes:
 class _Recorder:
     """One walk over an exception, its causes and its group members."""
 
-    def __init__(self, codec: PayloadCodec, scrubber: Scrubber) -> None:
+    def __init__(self, codec: Codec, scrubber: Scrubber) -> None:
         self._codec = codec
+        self._reference = partial(class_reference, codec=codec)
         self._scrubber = scrubber
         self._seen: set[int] = set()
 
     def describe(self, exc: BaseException, depth: int = 0) -> Failure:
         self._seen.add(id(exc))
         java = java_errors.describe_exception(exc)
-        plain = plain_data.Plainer(self._scrubber)
+        plain = plain_data.Plainer(self._scrubber, self._reference)
         path, message, attributes = _class_path(type(exc)), safe_text(exc), plain.attributes(exc)
         if java is not None:
             path, message = _printable(java.class_name), java.message
@@ -151,10 +154,6 @@ class _Recorder:
         """The class and its bases by name, so that a class that has vanished still has its base caught."""
         bases = [base for base in cls.__mro__ if base not in (object, BaseException, Exception)]
         return [self._reference(base) for base in bases[:32]]
-
-    def _reference(self, cls: type) -> str:
-        name = self._codec.plan_name(cls)
-        return _printable(f":{name}" if name is not None else f"{cls.__module__}:{cls.__qualname__}")
 
     def _traceback(self, exc: BaseException) -> str:
         try:
@@ -186,7 +185,7 @@ class _Recorder:
             return None
         try:
             data = self._codec.dumps_by_reference(exc)
-            if len(data) > MAX_PICKLED:
+            if data is None or len(data) > MAX_PICKLED:
                 return None
             return data if _is_same(exc, self._codec.loads(data)) else None
         except BaseException:
@@ -232,8 +231,13 @@ def safe_text(exc: BaseException) -> str:
 # --- replay
 
 
-def _bare_pickle(data: bytes, codec: PayloadCodec, name: str) -> BaseException:
+def _bare_pickle(data: bytes, codec: Codec, name: str) -> BaseException:
     """Records without a marker were written by the reference, as a bare pickle (X5)."""
+    if not codec.reads_bare_pickles:
+        raise UnreadableRecordError(
+            f"{name} is no failure record but, it seems, a bare pickle. Such records are not read while "
+            "agents.payload is json or agents.store.signing-key-file is set"
+        )
     try:
         loaded = codec.loads(data)
     except UnreadableRecordError as error:
@@ -243,7 +247,7 @@ def _bare_pickle(data: bytes, codec: PayloadCodec, name: str) -> BaseException:
     return loaded
 
 
-def _rebuild(failure: Failure, codec: PayloadCodec, data: bytes | None = None) -> BaseException:
+def _rebuild(failure: Failure, codec: Codec, data: bytes | None = None) -> BaseException:
     exc = _unpickle(failure, codec)
     if exc is None:
         children = None
@@ -256,9 +260,9 @@ def _rebuild(failure: Failure, codec: PayloadCodec, data: bytes | None = None) -
     return exc
 
 
-def _unpickle(failure: Failure, codec: PayloadCodec) -> BaseException | None:
+def _unpickle(failure: Failure, codec: Codec) -> BaseException | None:
     """The pickled exception, or None when its class has changed since: then there is a substitute."""
-    if failure.pickled is None:
+    if failure.pickled is None or not codec.trusts_records:
         return None
     try:
         loaded = codec.loads(failure.pickled)
@@ -267,5 +271,6 @@ def _unpickle(failure: Failure, codec: PayloadCodec) -> BaseException | None:
     if not isinstance(loaded, BaseException):
         return None
     if failure.attributes:
-        plain_data.restore_missing_members(loaded, plain_data.revive(failure.attributes))
+        attributes = plain_data.revive(failure.attributes, partial(find_class, codec=codec))
+        plain_data.restore_missing_members(loaded, attributes)
     return loaded

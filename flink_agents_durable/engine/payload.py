@@ -29,12 +29,25 @@ _MAIN_MARK = b"__main__"
 class PayloadCodec:
     """Encodes and decodes user values for one plan."""
 
-    def __init__(self, plan_classes: Mapping[str, type] | None = None, plan_id: str = "") -> None:
+    trusts_records = True
+
+    def __init__(
+        self,
+        plan_classes: Mapping[str, type] | None = None,
+        plan_id: str = "",
+        *,
+        reads_bare_pickles: bool = True,
+    ) -> None:
         self.plan_id = plan_id
-        self.plan_classes = dict(plan_classes or {})
+        self.reads_bare_pickles = reads_bare_pickles
+        self.plan_classes: Mapping[str, type] = dict(plan_classes or {})
         self._names = {id(cls): name for name, cls in self.plan_classes.items()}
         # Classes that substitutes.py has made; here, so that they live no longer than the plan.
         self.substitutes: dict[tuple[type, ...], type[BaseException]] = {}
+
+    @property
+    def inputs(self) -> PayloadCodec:
+        return self
 
     def dumps(self, value: object) -> bytes:
         """Raises DurableSerializationError that names what cannot be serialised, and where it is."""

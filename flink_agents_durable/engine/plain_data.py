@@ -2,16 +2,15 @@
 
 Scalars, containers and the stdlib's values keep their type. An HTTP response becomes a small stand-in
 (status, headers without credentials, text), a request its method and address, a user's data object its plain
-fields. Everything else is left out.
+fields, a member of an enum its class and name. Everything else is left out.
 """
 
 from __future__ import annotations
 
 import contextlib
 import enum
-import json
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -24,9 +23,18 @@ from flink_agents_durable.engine.scrubbing import (
     is_sensitive_name,
     is_sensitive_pair,
 )
+from flink_agents_durable.engine.stand_ins import (
+    RecordedHeaders,
+    RecordedMetadata,
+    RecordedObject,
+    RecordedResponse,
+    RecordedTuple,
+)
 from flink_agents_durable.engine.stdlib_values import from_texts, to_texts
 
-_VALUE, _TUPLE, _SET, _FROZENSET, _PAIRS, _OBJECT, _RESPONSE, _HEADERS = range(1, 9)
+_VALUE, _TUPLE, _SET, _FROZENSET, _PAIRS, _OBJECT, _RESPONSE, _HEADERS, _ENUM, _NAMED, _METADATA = range(
+    1, 12
+)
 
 # Bound the record of an exception that carries a whole document or a deep structure.
 _MAX_TEXT = 16_384
@@ -38,44 +46,11 @@ _MEMBERS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _HTTP_FACTS = (
     "status_code", "status", "code", "reason_phrase", "reason", "http_version", "method", "encoding",
 )  # fmt: skip
+_RPC_FACTS = ("code", "details", "debug_error_string", "initial_metadata", "trailing_metadata")
 
 
 class NotPlain(Exception):
     """A value is no plain data."""
-
-
-class RecordedObject(types.SimpleNamespace):
-    """Stands for an object that a recorded exception held; has its plain attributes."""
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{name}={value!r}"[:100] for name, value in vars(self).items())
-        return f"<recorded {facts}>"
-
-
-class RecordedResponse(RecordedObject):
-    """Stands for an HTTP response: status, headers without credentials, and its text if it had been read."""
-
-    def json(self) -> Any:
-        return json.loads(self.text)
-
-
-class RecordedHeaders(dict[str, str]):
-    """Headers by name in any case."""
-
-    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
-        super().__init__({str(name).lower(): value for name, value in pairs})
-
-    def __getitem__(self, name: str) -> str:
-        return super().__getitem__(name.lower())
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and super().__contains__(name.lower())
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return super().get(name.lower(), default)
-
-    def __reduce__(self) -> Any:
-        return RecordedHeaders, (list(self.items()),)
 
 
 # --- recording
@@ -84,8 +59,9 @@ class RecordedHeaders(dict[str, str]):
 class Plainer:
     """Turns values into plain data, within one budget for all of them."""
 
-    def __init__(self, scrubber: Scrubber) -> None:
+    def __init__(self, scrubber: Scrubber, reference: Callable[[type], str]) -> None:
         self._scrubber = scrubber
+        self._reference = reference
         self._left = _MAX_TOTAL
 
     def attributes(self, exc: BaseException) -> dict[str, Any]:
@@ -111,7 +87,7 @@ class Plainer:
         if value is None or value is True or value is False:
             return value
         if isinstance(value, enum.Enum):
-            value = value.value
+            return self._enum(value, depth)
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, (bytes, bytearray)):
@@ -129,6 +105,8 @@ class Plainer:
             return _extension(_VALUE, texts)
         if depth >= _MAX_DEPTH:
             raise NotPlain
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return self._named(value, depth + 1)
         if is_http_object(value):
             return self._http(value, depth)
         return self._container(value, depth + 1)
@@ -152,9 +130,6 @@ class Plainer:
             value = type(value)([value[0], REMOVED])
         if isinstance(value, dict):
             return self._mapping(value, depth)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            fields = dict(zip(value._fields, value, strict=False))
-            return _extension(_OBJECT, self._fields(fields, depth))
         if isinstance(value, (list, tuple, set, frozenset)):
             items = [self.plain(item, depth) for item in value]
             if isinstance(value, list):
@@ -169,11 +144,40 @@ class Plainer:
     def _mapping(self, value: dict[Any, Any], depth: int) -> Any:
         pairs = []
         for key, item in value.items():
-            plain = REMOVED if is_sensitive_name(key) and item else self.plain(item, depth)
-            pairs.append((self.plain(key, depth), plain))
+            name = self.plain(key, depth)
+            try:
+                plain = REMOVED if is_sensitive_name(key) and item else self.plain(item, depth)
+            except NotPlain:
+                if self._left < 0:
+                    raise
+                continue
+            pairs.append((name, plain))
         if all(type(key) is str for key, _ in pairs):
             return dict(pairs)
         return _extension(_PAIRS, pairs)
+
+    def _enum(self, value: enum.Enum, depth: int) -> Any:
+        """By class and name, and the value in case that the class is gone."""
+        name = value.name  # None where flags are combined
+        return _extension(_ENUM, [self._reference(type(value)), name, self._enum_value(value, depth)])
+
+    def _enum_value(self, value: enum.Enum, depth: int) -> Any:
+        try:
+            return self.plain(value.value, depth + 1)
+        except NotPlain:
+            return None
+
+    def _named(self, value: Any, depth: int) -> Any:
+        """A named tuple. What is not plain in it leaves its place empty."""
+        sensitive = is_sensitive_pair(value)
+        values = []
+        for place, (name, item) in enumerate(zip(value._fields, value, strict=False)):
+            try:
+                hidden = item and (is_sensitive_name(name) or (sensitive and place == 1))
+                values.append(REMOVED if hidden else self.plain(item, depth))
+            except NotPlain:
+                values.append(None)
+        return _extension(_NAMED, [[self._text(str(name)) for name in value._fields], values])
 
     def _fields(self, state: Mapping[str, Any], depth: int) -> dict[str, Any]:
         result = {}
@@ -192,6 +196,12 @@ class Plainer:
             return self._text(str(value))
         if any(word in kind for word in ("Headers", "MultiDict", "HTTPMessage", "CaseInsensitiveDict")):
             return self._headers(value)
+        if kind == "Metadata":
+            return _extension(_METADATA, [self._pair(pair, depth) for pair in list(value)[:100]])
+        if "RPCState" in kind:
+            return _extension(
+                _OBJECT, self._fields({name: getattr(value, name) for name in _RPC_FACTS}, depth)
+            )
         facts = {}
         for name in _HTTP_FACTS:
             fact = _safe_attribute(value, name)
@@ -218,6 +228,10 @@ class Plainer:
             if isinstance(text, str) and len(text) <= _MAX_TEXT:
                 facts["text"] = self._text(text)
         return facts
+
+    def _pair(self, pair: Any, depth: int) -> list[Any]:
+        name, content = pair
+        return [self._text(str(name)), REMOVED if is_sensitive_pair(pair) else self.plain(content, depth + 1)]
 
     def _headers(self, headers: Any) -> Any:
         pairs = []
@@ -271,13 +285,33 @@ def own_attributes(exc: BaseException) -> dict[str, object]:
 # --- replay
 
 
-def revive(plain: Any) -> Any:
-    """Plain data as it was recorded, with the values that its extension items stand for."""
-    return msgspec.msgpack.decode(_encode(plain), ext_hook=_from_extension)
+def revive(plain: Any, find: Callable[[str], type | None]) -> Any:
+    """Plain data as it was recorded, with the values that its extension items stand for.
+
+    `find` gives the class that a reference names, None when there is none.
+    """
+
+    def from_extension(code: int, data: memoryview) -> Any:
+        content = msgspec.msgpack.decode(data, ext_hook=from_extension)
+        return _member(find, *content) if code == _ENUM else _from_extension(code, content)
+
+    return msgspec.msgpack.decode(_encode(plain), ext_hook=from_extension)
 
 
-def _from_extension(code: int, data: memoryview) -> Any:
-    content = msgspec.msgpack.decode(data, ext_hook=_from_extension)
+def _member(find: Callable[[str], type | None], reference: str, name: str | None, value: Any) -> Any:
+    """The member of an enum, or its value when the class or the member is gone."""
+    cls = find(reference)
+    if cls is None or not issubclass(cls, enum.Enum):
+        return value
+    if name is not None and name in cls.__members__:
+        return cls.__members__[name]
+    try:
+        return cls(value) if issubclass(cls, enum.Flag) and isinstance(value, int) else value
+    except ValueError:
+        return value
+
+
+def _from_extension(code: int, content: Any) -> Any:
     if code == _VALUE:
         return from_texts(*content)
     if code == _TUPLE:
@@ -294,6 +328,10 @@ def _from_extension(code: int, data: memoryview) -> Any:
         return RecordedResponse(**content)
     if code == _HEADERS:
         return RecordedHeaders(content)
+    if code == _NAMED:
+        return RecordedTuple(*content)
+    if code == _METADATA:
+        return RecordedMetadata((name, value) for name, value in content)
     raise ValueError(f"an extension item of the unknown kind {code}")
 
 

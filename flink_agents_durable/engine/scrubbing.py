@@ -255,6 +255,8 @@ def _parts(value: Any) -> Iterator[object]:
         yield from dict.values(value) if isinstance(value, dict) else ()
     elif isinstance(value, (list, tuple, set, frozenset)):
         yield from value
+    elif isinstance(value, BaseException):
+        yield BaseException.args.__get__(value)  # type: ignore[attr-defined]
     yield from _state(value).values()
 
 

@@ -27,6 +27,12 @@ def _to_range(text: str) -> range:
     return range(*map(int, text.split()))
 
 
+def _to_fraction(text: str) -> fractions.Fraction:
+    # Not by the text: Fraction("1e999999999") is one that never ends.
+    numerator, _, denominator = text.partition("/")
+    return fractions.Fraction(int(numerator), int(denominator or 1))
+
+
 def _to_text(value: str) -> str:
     """A text with lone surrogates, which no encoding but this one takes."""
     return value.encode("utf-16-le", "surrogatepass").hex()
@@ -45,7 +51,7 @@ _KINDS: list[tuple[str, type, Callable[[Any], str], Callable[[str], Any]]] = [
     ("decimal", decimal.Decimal, str, decimal.Decimal),
     ("uuid", uuid.UUID, str, uuid.UUID),
     ("complex", complex, repr, complex),
-    ("fraction", fractions.Fraction, str, fractions.Fraction),
+    ("fraction", fractions.Fraction, str, _to_fraction),
     ("path", pathlib.PurePath, str, pathlib.Path),
     ("range", range, _from_range, _to_range),
     ("integer", int, hex, lambda text: int(text, 16)),

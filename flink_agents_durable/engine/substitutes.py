@@ -7,16 +7,16 @@ match; the original's constructor is never called. Its text is `"<class path>: <
 from __future__ import annotations
 
 import builtins
-import importlib
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import RecordedCallError
 from flink_agents_durable.engine import plain_data
+from flink_agents_durable.engine.class_references import find_class
 
 if TYPE_CHECKING:
+    from flink_agents_durable.engine.codec import Codec
     from flink_agents_durable.engine.failures import Failure
-    from flink_agents_durable.engine.payload import PayloadCodec
 
 _RECORD = "_recorded_failure"
 _TEXT = "_recorded_text"
@@ -35,7 +35,7 @@ def record_of(exc: BaseException) -> bytes | None:
 
 
 def build(
-    failure: Failure, children: list[BaseException] | None, codec: PayloadCodec, record: bytes
+    failure: Failure, children: list[BaseException] | None, codec: Codec, record: bytes
 ) -> BaseException:
     message = failure.message.decode("utf-8", "surrogatepass")
     if children and _Group is not None:
@@ -44,7 +44,7 @@ def build(
             return exc
     bases = _importable_bases(failure.lineage, codec)
     exc = _new(_substitute_class(bases, codec))
-    _fill(exc, failure, f"{failure.path}: {message}", record)
+    _fill(exc, failure, f"{failure.path}: {message}", record, codec)
     if children:
         vars(exc)["exceptions"] = tuple(children)
     return exc
@@ -55,10 +55,11 @@ def set_member(exc: BaseException, name: str, value: object) -> None:
     vars(BaseException)[name].__set__(exc, value)
 
 
-def _fill(exc: BaseException, failure: Failure, text: str, record: bytes) -> None:
-    args = tuple(plain_data.revive(failure.args)) if failure.args is not None else (text,)
+def _fill(exc: BaseException, failure: Failure, text: str, record: bytes, codec: Codec) -> None:
+    find = partial(find_class, codec=codec)
+    args = tuple(plain_data.revive(failure.args, find)) if failure.args is not None else (text,)
     set_member(exc, "args", args)
-    plain_data.restore_attributes(exc, plain_data.revive(failure.attributes))
+    plain_data.restore_attributes(exc, plain_data.revive(failure.attributes, find))
     state = vars(exc)
     state[_TEXT] = text
     state[_RECORD] = record
@@ -105,30 +106,17 @@ def _from_record(record: bytes) -> BaseException:
     return decode_failure(record, PayloadCodec())
 
 
-def _importable_bases(lineage: list[str], codec: PayloadCodec) -> list[type]:
+def _importable_bases(lineage: list[str], codec: Codec) -> list[type]:
     """The most derived classes of the original's lineage that exist here."""
     bases: list[type] = []
     for reference in lineage:
-        cls = _find(reference, codec)
+        cls = find_class(reference, codec)
         if cls is not None and issubclass(cls, BaseException) and not any(issubclass(b, cls) for b in bases):
             bases.append(cls)
     return bases
 
 
-def _find(reference: str, codec: PayloadCodec) -> type | None:
-    module, _, qualname = reference.partition(":")
-    if not module:
-        return codec.plan_classes.get(qualname)
-    try:
-        found: Any = sys.modules.get(module) or importlib.import_module(module)
-        for part in qualname.split("."):
-            found = getattr(found, part)
-    except (Exception, SystemExit):
-        return codec.plan_classes.get(qualname) if module == "__main__" else None
-    return found if isinstance(found, type) else None
-
-
-def _substitute_class(bases: list[type], codec: PayloadCodec) -> type[BaseException]:
+def _substitute_class(bases: list[type], codec: Codec) -> type[BaseException]:
     # A substitute of CancelledError or SystemExit must not act as one: only their text is kept.
     usable = [base for base in bases if issubclass(base, Exception) and not _is_group_class(base)]
     for candidate in ([usable] if len(usable) > 1 else []) + [[base] for base in usable]:
@@ -146,7 +134,7 @@ def _is_group_class(cls: type) -> bool:
     return _Group is not None and issubclass(cls, _Group)
 
 
-def _derive(bases: tuple[type, ...], codec: PayloadCodec) -> type[BaseException] | None:
+def _derive(bases: tuple[type, ...], codec: Codec) -> type[BaseException] | None:
     """The substitute class of these bases, made once a codec; None if Python refuses it."""
     known = codec.substitutes.get(bases)
     if known is not None:
@@ -184,10 +172,10 @@ def _new(cls: type[BaseException], *args: Any) -> BaseException:
 
 
 def _group(
-    failure: Failure, message: str, children: list[BaseException], codec: PayloadCodec
+    failure: Failure, message: str, children: list[BaseException], codec: Codec
 ) -> BaseException | None:
     """A group is rebuilt around its rebuilt members, so that `except*` finds them."""
-    attributes = plain_data.revive(failure.attributes)
+    attributes = plain_data.revive(failure.attributes, partial(find_class, codec=codec))
     text = attributes.get("message", message)
     bases = [base for base in _importable_bases(failure.lineage, codec) if issubclass(base, _Group)]
     for base in [ancestor for found in bases for ancestor in found.__mro__ if issubclass(ancestor, _Group)]:

@@ -639,6 +639,15 @@ def test_x3_data_objects_are_readable_and_others_left_out() -> None:
     assert not hasattr(again, "lock")
 
 
+def test_x8_an_exception_in_an_attribute_is_searched_as_well() -> None:
+    """Its arguments too, which are not among its attributes."""
+    exc: Any = ValueError("x")
+    exc.details = {"error": OSError("failed", {"api_key": "planted-0123456"})}
+    data = encode_failure(raised(exc), CODEC)
+    assert b"planted" not in data
+    assert isinstance(decode_failure(data, CODEC), ValueError)
+
+
 def test_x3_urllib_errors_replay_with_code_and_headers() -> None:
     headers = HTTPMessage()
     headers["Retry-After"] = "5"
