@@ -15,6 +15,7 @@ from flink_agents_durable.api._current import ContextRef, current
 from flink_agents_durable.api.awakeables import Awakeable
 from flink_agents_durable.api.errors import CallTimeoutError, DurableExecutionError, StalledActionError
 from flink_agents_durable.api.futures import NOBODY, CallSpec, DurableFuture, GatherFuture, Outcome
+from flink_agents_durable.engine import async_generators
 from flink_agents_durable.engine.commands import (
     AWAIT,
     BATCH,
@@ -84,6 +85,7 @@ class PythonDriver(TimerPort):
             else:
                 self.commands.append((COMPLETE,))
                 return self._take()
+        self.thread = get_ident()
         loop = self.loop = make_loop(self, self.port.id)
         self.task = loop.create_main_task(coroutine, context)
         return self._go_on()
@@ -93,6 +95,7 @@ class PythonDriver(TimerPort):
         target = self.targets.pop(slot, None)
         if target is None:
             return []
+        self.thread = get_ident()
         if ok and live is not NOT_LIVE and type(target) is DurableFuture and target.batch is None:
             # By far the most common; as DurableFuture.resolve does.
             waiters = target._waiters
@@ -124,6 +127,7 @@ class PythonDriver(TimerPort):
 
         Also when nobody waits for the batch any more: one of its calls may be awaited by itself.
         """
+        self.thread = get_ident()
         gather: GatherFuture | None = self.targets.pop(slot, None)
         after = "" if gather is None else f" after {gather.timeout} s"
         for index in expired:
@@ -154,6 +158,8 @@ class PythonDriver(TimerPort):
         """The execution has ended: leave no cycle behind, so that all of it is freed at once (L6)."""
         self._reference.context = None
         self._context = None
+        if self.loop is not None and self.loop.generators:
+            async_generators.forget(self.loop)
         self.loop = self.task = None
         self.commands = []
         self.targets = {}
@@ -172,9 +178,9 @@ class PythonDriver(TimerPort):
         return commands
 
     def _go_on(self) -> list[Command]:
+        """Step the loop; the caller has said which thread does (`thread`)."""
         loop: Any = self.loop
         task: Any = self.task
-        self.thread = get_ident()
         try:
             loop.run_ready()
         except DurableExecutionError as error:

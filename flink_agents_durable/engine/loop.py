@@ -13,10 +13,12 @@ import sys
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from threading import get_ident
 from types import FunctionType
 from typing import Any, NoReturn
 
 from flink_agents_durable.api.errors import RealIOError, StalledActionError
+from flink_agents_durable.engine import async_generators
 
 logger = logging.getLogger(__name__)
 
@@ -61,13 +63,14 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self._created = 0
         self._ready: list[Any] = []
         self.children: dict[int, ActionTask] = {}
+        self.generators: list[int] = []  # ids of the async generators that have begun here
         self.violation: BaseException | None = None
         self._failed: list[ActionTask] = []
         self._deadline = -1  # slot of the timer whose firing began this step
         self.timed_out: dict[
             int, tuple[BaseException, int]
         ] = {}  # exceptions that tasks ended with in such a step
-        self._broken = False  # an exception that ends the attempt went through this loop
+        self._broken = False  # the engine raises what went wrong here
 
     # --- stepping ---
 
@@ -108,6 +111,8 @@ class ActionLoop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Any, *args: Any, context: contextvars.Context | None = None
     ) -> Any:
+        if self._timers.thread != get_ident():
+            self._refuse("call_soon")
         kind = type(callback)
         if kind is _STEP or (
             kind is _WAKE_UP and isinstance(getattr(callback, "__self__", None), asyncio.Task)
@@ -210,6 +215,16 @@ class ActionLoop(asyncio.AbstractEventLoop):
     def get_exception_handler(self) -> None:
         return None
 
+    def set_task_factory(self, factory: Any) -> None:
+        if factory is not None:
+            raise NotImplementedError("the loop of an action makes its own tasks: their order has to replay")
+
+    def set_exception_handler(self, handler: Any) -> None:
+        if handler is not None:
+            raise NotImplementedError(
+                "the loop of an action has no exception handler: errors fail the action"
+            )
+
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.call_exception_handler(context)
 
@@ -230,12 +245,15 @@ class ActionLoop(asyncio.AbstractEventLoop):
         self._refuse("call_soon_threadsafe")
 
     def _refuse(self, name: str) -> NoReturn:
+        foreign = name == "call_soon"
+        reason = "was called by another thread, which" if foreign else "needs real I/O or a thread, which"
         error = RealIOError(
-            f"loop.{name}() needs real I/O or a thread, which would not be the same on replay:"
+            f"loop.{name}() {reason} would not be the same on replay:"
             " do it in a function and await ctx.durable_execute_async(function, ...)"
         )
         if self.violation is None:
             self.violation = error
+        self._broken = True
         raise error
 
     def abandon(self) -> None:
@@ -250,6 +268,7 @@ def make_loop(timers: TimerPort, salt: int) -> ActionLoop:
     """A loop. Its abstract methods are the I/O that is refused, see below."""
     make: Any = ActionLoop
     loop: ActionLoop = make(timers, salt)
+    async_generators.install(make)
     return loop
 
 
@@ -257,6 +276,9 @@ class TimerPort:
     """What the loop needs of its driver: recorded time, and durable timers."""
 
     __slots__ = ()
+
+    thread: int
+    """The thread that moves the loop at present; 0: nothing does, and nothing may become ready."""
 
     def time(self) -> float:
         raise NotImplementedError
