@@ -12,7 +12,9 @@ from typing import Any
 
 from flink_agents_durable.engine.canonical import NoCanonicalForm, canonical, encode
 
-_NEGATIVE_NAN = b"\xcb\xff\xf8"
+_FLOAT = b"\xcb"
+_HUGE_FLOATS = (b"\xcb\x7f", b"\xcb\xff")
+"""How huge floats begin in msgpack, and among them every NaN: there are many, of which one is canonical."""
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
 _CONTAINERS = frozenset({list, tuple, dict})
 _PLAIN = _SCALARS | _CONTAINERS
@@ -42,7 +44,7 @@ def digest_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes | Non
         scalars = _SCALARS.issuperset
         if scalars(map(type, args)) and (not kwargs or scalars(map(type, kwargs.values()))):
             data: bytes = encode((args, kwargs))
-            if _NEGATIVE_NAN not in data:
+            if _FLOAT not in data or _has_no_nan(data):
                 return blake2b(data, digest_size=8).digest()
     except Exception:  # an integer over 64 bits or a lone surrogate: the full path has a form for it
         pass
@@ -56,9 +58,14 @@ def encode_canonical(value: object) -> bytes:
             data: bytes = encode(value)
         except (OverflowError, UnicodeEncodeError):
             return encode(canonical(value))
-        if _NEGATIVE_NAN not in data:
+        if _FLOAT not in data or _has_no_nan(data):
             return data
     return encode(canonical(value))
+
+
+def _has_no_nan(data: bytes) -> bool:
+    """True is certain; False may be wrong, and only costs time."""
+    return not any(beginning in data for beginning in _HUGE_FLOATS)
 
 
 def _is_plain(value: Any) -> bool:

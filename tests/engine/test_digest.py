@@ -6,6 +6,7 @@ import enum
 import json
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import time
@@ -186,6 +187,16 @@ JSON = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+@pytest.mark.parametrize(
+    "bits", [0x7FF8000000000001, 0xFFF8000000000000, 0x7FF0000000000001, 0xFFFFFFFFFFFFFFFF]
+)
+def test_d1_every_nan_is_one(bits: int) -> None:
+    odd = struct.unpack("d", struct.pack("Q", bits))[0]
+    for wrap in (lambda value: value, lambda value: [value], lambda value: {"a": (value,)}):
+        assert digest(wrap(odd)) == digest(wrap(float("nan")))
+    assert digest_call((odd,), {}) == digest_call((float("nan"),), {})
 
 
 @given(JSON)
