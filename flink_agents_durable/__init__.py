@@ -41,6 +41,7 @@ from flink_agents_durable.api.events import Event, EventType, InputEvent, Output
 from flink_agents_durable.api.futures import DurableFuture, Outcome
 from flink_agents_durable.api.lazy import lazy
 from flink_agents_durable.api.memory import MemoryObject
+from flink_agents_durable.api.retry_after import retry_after_header
 
 __version__ = "0.1.0"
 
@@ -165,6 +166,7 @@ __all__ = [
     "current_context",
     "lazy",
     "prompt",
+    "retry_after_header",
     "tool",
 ]
 

@@ -102,6 +102,12 @@ class CallOptions:
     exceeds either fails with `CallTimeoutError`; the first counts as a failed attempt, the second is final.
     `retry` says whether and when a failed attempt is followed by another one.
 
+    `limit` names one of `agents.limits.<name>`: so many calls of a subtask run at a time, or start in a second.
+    A call that waits for it holds nothing, neither thread nor worker nor a place among
+    `agents.call.max-concurrency`, and lets calls of other limits pass; its `timeout` counts from its real start.
+    Each attempt takes its place anew. Limits count calls that run, so they begin anew with each attempt of the
+    task. A name that is not configured is a ConfigurationError at the call.
+
     Raises TypeError or ValueError for values that make no options.
     """
 
@@ -128,8 +134,8 @@ class CallOptions:
                 raise ValueError(f"{name} must be positive, not {duration!r}")
         if self.retry is not None and not isinstance(self.retry, RetryPolicy):
             raise TypeError(f"retry takes a RetryPolicy, not {self.retry!r}")
-        if self.limit is not None:
-            raise NotImplementedError("CallOptions(limit=...) is not available yet")
+        if self.limit is not None and (not isinstance(self.limit, str) or not self.limit):
+            raise TypeError(f"limit takes the name of a limit, not {self.limit!r}")
 
 
 class Configured(Generic[P, T]):

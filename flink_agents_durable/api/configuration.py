@@ -62,11 +62,15 @@ class AgentOptions:
     )
     """How recorded values are written."""
     LIMIT_MAX_CONCURRENCY: ConfigOption[int | None] = ConfigOption(
-        "agents.limits.<name>.max-concurrency", int, None, minimum=1, planned=True
+        "agents.limits.<name>.max-concurrency", int, None, minimum=1
     )
+    """Calls with `CallOptions(limit=<name>)` of a subtask that run at a time."""
     LIMIT_PER_SECOND: ConfigOption[float | None] = ConfigOption(
-        "agents.limits.<name>.per-second", float, None, minimum=0, planned=True
+        "agents.limits.<name>.per-second", float, None, minimum=0.001
     )
+    """Calls with `CallOptions(limit=<name>)` of a subtask that start in a second: never more, in any second. So
+    many may start at once (at least one), the next when the first of them is a second old. When a server answers
+    429 or 503 with a `Retry-After`, no call of the limit starts for so long, at most five minutes."""
 
     JOB_ID: ConfigOption[str | None] = ConfigOption("agents.job-id", str, None)
     """Names the log; without it the Flink job id of the first start does. Set it to find the log again

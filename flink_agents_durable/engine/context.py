@@ -21,6 +21,7 @@ from flink_agents_durable.api.futures import CallSpec, DurableFuture, GatherFutu
 from flink_agents_durable.api.memory import MemoryObject
 from flink_agents_durable.engine.gather import batch_timeout, check_batch
 from flink_agents_durable.engine.identity import derived_uuid
+from flink_agents_durable.engine.limits import check_limit
 from flink_agents_durable.engine.memory import SENSORY, MemoryView
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ActionContext(RunnerContext):
 
     def durable_execute(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         self._driver.check_thread("ctx.durable_execute")
-        return self._driver.execute(_spec(func, args, kwargs))
+        return self._driver.execute(self._checked(_spec(func, args, kwargs)))
 
     def durable_execute_async(
         self, func: Callable[..., Any], /, *args: Any, **kwargs: Any
@@ -56,7 +57,12 @@ class ActionContext(RunnerContext):
         driver.hashes = number = driver.hashes + 1
         if not kwargs and type(func) is FunctionType:
             return DurableFuture(driver, number, CallSpec(func, args, kwargs, None, None))
-        return DurableFuture(driver, number, _spec(func, args, kwargs))
+        return DurableFuture(driver, number, self._checked(_spec(func, args, kwargs)))
+
+    def _checked(self, spec: CallSpec) -> CallSpec:
+        if spec.options is not None and spec.options.limit is not None:
+            check_limit(spec.options.limit, self._driver.services.limits)
+        return spec
 
     def gather(self, *futures: DurableFuture[Any], timeout: Duration | None = None) -> Any:
         self._driver.check_thread("ctx.gather")

@@ -565,15 +565,18 @@ class Engine:
         self.calls[id] = slot
         spec = slot.spec
         options = spec.options
-        timeout = None
+        timeout = limit = None
         if options is not None:
             timeout = self.retrying.time_left(slot, options.timeout_seconds)
+            limit = options.limit
         if slot.pending and spec.reconciler is not None:
             self.stats.calls_reconciled += 1
             return CallStart(
-                id, spec.reconciler, (), {}, timeout, f"reconciler of {spec.function_id}", spec.context
+                id, spec.reconciler, (), {}, timeout, f"reconciler of {spec.function_id}", spec.context, limit
             )
-        return CallStart(id, spec.function, spec.args, spec.kwargs, timeout, spec.function_id, spec.context)
+        return CallStart(
+            id, spec.function, spec.args, spec.kwargs, timeout, spec.function_id, spec.context, limit
+        )
 
     def cancel_call(self, slot: Slot) -> None:
         """Cancel a call that runs; a late outcome is ignored."""

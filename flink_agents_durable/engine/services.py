@@ -19,4 +19,6 @@ class Services:
     job_name: str = "local"
     config: Any = None
     get_resource: Callable[[str, Any], Any] = _no_resource
+    limits: frozenset[str] = frozenset()
+    """Names that `CallOptions(limit=...)` may use."""
     metric_group: Callable[[str | None, Callable[[], bool]], Any] = lambda action, is_replaying: None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.engine.ports import CallStart
 
 
@@ -17,6 +18,12 @@ class CallLimit:
 
     max_concurrency: int | None = None
     per_second: float | None = None
+
+
+def limits_of(config: AgentConfiguration) -> dict[str, CallLimit]:
+    """The limits of a configuration, by name."""
+    most, rate = config.under(AgentOptions.LIMIT_MAX_CONCURRENCY), config.under(AgentOptions.LIMIT_PER_SECOND)
+    return {name: CallLimit(most.get(name), rate.get(name)) for name in {**most, **rate}}
 
 
 class Entry:
@@ -45,7 +52,7 @@ class Entry:
 class _LimitState:
     """Counts one named limit. At most `burst` starts in any window, exactly, by the last start times."""
 
-    __slots__ = ("_burst", "_max", "_starts", "_window", "running")
+    __slots__ = ("_burst", "_max", "_paused_until", "_starts", "_window", "running")
 
     def __init__(self, limit: CallLimit) -> None:
         self.running = 0
@@ -54,15 +61,19 @@ class _LimitState:
         self._burst = 0 if rate is None else max(1, int(rate))
         self._window = 0.0 if rate is None else self._burst / rate
         self._starts: deque[float] = deque(maxlen=self._burst)
+        self._paused_until = -math.inf
 
     def has_room(self) -> bool:
         return self.running < self._max
 
     def opens_at(self) -> float:
-        """The time from which the rate allows the next start."""
+        """The time from which the rate, and the server, allow the next start."""
         if self._burst == 0 or len(self._starts) < self._burst:
-            return -math.inf
-        return self._starts[0] + self._window
+            return self._paused_until
+        return max(self._paused_until, self._starts[0] + self._window)
+
+    def pause_until(self, when: float) -> None:
+        self._paused_until = max(self._paused_until, when)
 
     def enter(self, now: float) -> None:
         self.running += 1
@@ -160,6 +171,12 @@ class Admission:
         self.running += taken
         if lane.plain:
             self.workers_running += taken
+
+    def pause(self, entry: Entry, until: float) -> None:
+        """The server asks that no call of this one's limit starts before then."""
+        limit = entry.lane.limit
+        if limit is not None:
+            limit.pause_until(until)
 
     def opens_at(self) -> float | None:
         """When a rate allows the next waiting call; None when time alone changes nothing."""

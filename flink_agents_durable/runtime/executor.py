@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from flink_agents_durable.api.errors import CallTimeoutError
+from flink_agents_durable.api.retry_after import busy_server_seconds
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED, CallStart, Completion
 from flink_agents_durable.runtime.admission import Admission, CallLimit, Entry
 from flink_agents_durable.runtime.eager import eager_spawner
@@ -19,6 +20,9 @@ from flink_agents_durable.runtime.functions import as_coroutine, is_async
 from flink_agents_durable.runtime.loop_thread import LoopThread, Notifier
 from flink_agents_durable.runtime.outcomes import AWAIT, OutcomeBox, context_of, outcome_of, run_plain
 from flink_agents_durable.runtime.workers import WorkerPool
+
+MAX_PAUSE_SECONDS = 300.0
+"""Bounds how long one answer of a server, which may be wrong, holds back the calls of a limit."""
 
 _NEVER_RECORDED = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -44,7 +48,10 @@ class CallExecutor:
         is_interruption: Callable[[BaseException], bool],
         signal: Callable[[], None] = _nothing,
         limits: Mapping[str, CallLimit] | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
+        """`clock` is the time of the limits in seconds, where that is not the time of the world: then whoever
+        moves it calls `start_held`."""
         self._on_complete = on_complete
         self._is_interruption = is_interruption
         self._signal = signal
@@ -57,6 +64,8 @@ class CallExecutor:
         self._woken = False
         self._closed = False
         self._paused = False
+        self._clock = clock or time.monotonic
+        self._has_timers = clock is None
         self._rate_timer: asyncio.TimerHandle | None = None
         self.abandoned_workers = 0
         """Workers inside a function whose call timed out or was cancelled."""
@@ -106,6 +115,17 @@ class CallExecutor:
             self._cancels.extend(started)
             self._pump.notify()
 
+    def opens_at(self) -> float | None:
+        """When a limit lets the next call start; None when time alone changes nothing. From any thread."""
+        with self._lock:
+            return self._admission.opens_at()
+
+    def start_held(self, timeout: float) -> None:
+        """The clock has moved: start what may start, and return when it has, in bounded time."""
+        done = threading.Event()
+        if self.thread.post(self._run_pump) and self.thread.post(done.set):
+            done.wait(timeout)
+
     def pause(self) -> None:
         """Start nothing new until `resume`; what runs goes on (K7)."""
         self._paused = True
@@ -134,7 +154,7 @@ class CallExecutor:
         entry = Entry(call, box.put)
         plain = not is_async(call.function)
         with self._lock:
-            at_once = plain and self._admission.enter_at_once(entry, True, time.monotonic())
+            at_once = plain and self._admission.enter_at_once(entry, True, self._clock())
             if not at_once:
                 self._admission.add(entry, plain)
         if at_once:
@@ -196,7 +216,7 @@ class CallExecutor:
     def _start_ready(self) -> None:
         while True:
             with self._lock:
-                ready = [] if self._closed or self._paused else self._admission.take(time.monotonic())
+                ready = [] if self._closed or self._paused else self._admission.take(self._clock())
             if not ready:
                 break
             ended = [entry for entry in ready if self._begin(entry)]
@@ -204,14 +224,13 @@ class CallExecutor:
                 with self._lock:
                     for entry in ended:
                         self._admission.leave(entry)
-        if self._admission.waiting and self._rate_timer is None:
+        if self._admission.waiting and self._rate_timer is None and self._has_timers:
             self._arm_rate_timer()
 
     def _arm_rate_timer(self) -> None:
-        with self._lock:
-            opens_at = self._admission.opens_at()
-        if opens_at is not None and not self._closed:
-            delay = max(0.0, opens_at - time.monotonic())
+        opens_at = self.opens_at()
+        if opens_at is not None and not self._closed and not self._paused:
+            delay = max(0.0, opens_at - self._clock())
             self._rate_timer = self.thread.call_at(self.loop.time() + delay, self._rate_opens)
 
     def _rate_opens(self) -> None:
@@ -233,7 +252,10 @@ class CallExecutor:
             self._deliver(entry, FAILED, error)
             return True
         if task.done():
-            self._deliver(entry, *outcome_of(call, task))
+            status, value = outcome_of(call, task)
+            if status == FAILED:
+                self._obey(entry, value)
+            self._deliver(entry, status, value)
             return True
         self._running[call.id] = entry
         self._follow(entry, task)
@@ -329,6 +351,8 @@ class CallExecutor:
 
         The pump runs in a later turn of the loop, so that calls which end in one turn share one wake-up.
         """
+        if status == FAILED:
+            self._obey(entry, value)
         with self._lock:
             given_up = entry.reported
             entry.reported = True
@@ -347,6 +371,14 @@ class CallExecutor:
         if not given_up:
             self._deliver(entry, status, value)
         self._pump.notify()
+
+    def _obey(self, entry: Entry, error: object) -> None:
+        """A busy server says when it wants to be asked again: until then its limit starts nothing."""
+        if entry.lane.limit is not None and isinstance(error, BaseException):
+            seconds = busy_server_seconds(error)
+            if seconds:
+                with self._lock:
+                    self._admission.pause(entry, self._clock() + min(seconds, MAX_PAUSE_SECONDS))
 
     def _deliver(self, entry: Entry, status: int, value: object) -> None:
         if entry.on_report is not None:

@@ -14,10 +14,12 @@ from typing import Any
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.lazy import Lazy, collect_lazy
 from flink_agents_durable.engine.engine import Engine
+from flink_agents_durable.engine.limits import limit_names
 from flink_agents_durable.engine.plan_classes import register_plan_classes, unregister_plan_classes
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.engine.snapshot import UNKNOWN
+from flink_agents_durable.runtime.admission import limits_of
 from flink_agents_durable.runtime.built_in_metrics import BuiltInMetrics
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
@@ -148,6 +150,7 @@ class AgentOperator:
             on_complete=link.wake,
             signal=link.signal,
             is_interruption=link.is_interruption,
+            limits=limits_of(self._options),
         )
         self._store = StoreLink(store, self._executor, link)
         self._timer = DurableTimer(self._executor.thread, link.wake)
@@ -215,6 +218,7 @@ class AgentOperator:
             job_name=self._task.job_name,
             config=self._options,
             get_resource=self._resources.get_resource,
+            limits=limit_names(self._options),
             metric_group=self._metric_group,
         )
         settings = EngineSettings.of(self._options)

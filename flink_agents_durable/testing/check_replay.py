@@ -16,6 +16,7 @@ from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
 from flink_agents_durable.engine.keys import encode_key
+from flink_agents_durable.engine.limits import limit_names
 from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.plan import CompiledPlan
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
@@ -100,7 +101,9 @@ class _Setting:
         self.plan: CompiledPlan = compile_agent(agent, builtin_actions())
         self.settings = EngineSettings.of(config)
         self.resources = ResourceRegistry.of(agent, dict(resources))
-        self.services = Services("local", config, self.resources.get_resource, _no_metrics)
+        self.services = Services(
+            "local", config, self.resources.get_resource, limit_names(config), _no_metrics
+        )
         self.codec = PayloadCodec()
         self.executor = CallExecutor(
             workers=2,

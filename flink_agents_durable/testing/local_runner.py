@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import threading
 import time as real_time
 from collections.abc import Callable, Mapping
@@ -21,10 +22,12 @@ from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
 from flink_agents_durable.engine.keys import encode_key
+from flink_agents_durable.engine.limits import limit_names
 from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
+from flink_agents_durable.runtime.admission import limits_of
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.store.none import NoActionStateStore
@@ -36,6 +39,10 @@ START = 1_700_000_000_000
 
 CLOSE_SECONDS = 1.0
 """How long closing waits for calls: tests leave no thread behind, but one blocked call must not hold them."""
+
+
+HELD_SECONDS = 0.1
+"""Bounds one wait for calls that a limit lets start; what comes later announces itself."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,7 @@ class LocalRunner:
         self._crashed = False
         self._ports = _LocalPorts(self, dict(fakes or {}), config)
         self._resources = ResourceRegistry.of(agent, dict(resources or {}))
-        services = Services("local", config, self._resources.get_resource, _no_metrics)
+        services = Services("local", config, self._resources.get_resource, limit_names(config), _no_metrics)
         log_id = f"{config.get(AgentOptions.JOB_ID) or job_id}/{type(agent).__name__}"
         self._engine = Engine(plan, self._ports, self._codec, EngineSettings.of(config), log_id, services)
         self._open(log_id, _checkpoint)
@@ -157,7 +164,8 @@ class LocalRunner:
     def run_until_idle(self, advance_timers: bool = False, timeout: Duration = 60.0) -> None:
         """Go on until nothing can move without time passing; waits for running calls.
 
-        With `advance_timers` virtual time jumps to the next durable timer whenever nothing else can move.
+        With `advance_timers` virtual time jumps to the next durable timer, or to when a `per-second` limit lets
+        the next call start, whenever nothing else can move.
         Raises TimeoutError, with the calls that still run, after `timeout` seconds of real time.
         """
         deadline = real_time.monotonic() + seconds(timeout)
@@ -166,25 +174,30 @@ class LocalRunner:
             self._pump()
             if self._ports.busy():
                 self._ports.wait(deadline)
-            elif advance_timers and self._ports.timer is not None:
-                self._time = max(self._time, self._ports.timer)
-                self._fire()
-            else:
+                continue
+            moves_at = self._ports.moves_at()
+            if not advance_timers or moves_at is None:
                 return
+            self._time = max(self._time, moves_at)
+            self._fire()
 
     def advance(self, duration: Duration) -> None:
         """Let virtual time pass, in seconds or as a timedelta; timers fire in their order."""
         end = self._time + round(seconds(duration) * 1000)
         self._check()
         self._pump()
-        while self._ports.timer is not None and self._ports.timer <= end:
-            self._time = max(self._time, self._ports.timer)
+        moves_at = self._ports.moves_at()
+        while moves_at is not None and moves_at <= end:
+            self._time = max(self._time, moves_at)
             self._fire()
             self._settle_appends()
+            moves_at = self._ports.moves_at()
         self._time = end
+        self._ports.start_held()
 
     def _fire(self) -> None:
         self._engine.fire_timers(self._time)
+        self._ports.start_held()
         self._pump()
 
     def _settle_appends(self) -> None:
@@ -297,7 +310,14 @@ class _LocalPorts:
             max_concurrency=config.get(AgentOptions.CALL_MAX_CONCURRENCY),
             on_complete=self.wake,
             is_interruption=lambda error: is_interruption(error, None),
+            signal=self.wake,
+            limits=limits_of(config),
+            clock=self._seconds,
         )
+
+    def _seconds(self) -> float:
+        """Virtual time for the limits: from a small number on, so that its fractions stay exact enough."""
+        return (self._runner._time - START) / 1000
 
     def wake(self) -> None:
         self.event.set()
@@ -307,7 +327,28 @@ class _LocalPorts:
 
     def busy(self) -> bool:
         """Whether something will move by itself."""
-        return bool(self._runner._engine.calls) or self.unacknowledged()
+        calls = self._runner._engine.calls
+        return self.unacknowledged() or (bool(calls) and self._held_until() is None)
+
+    def moves_at(self) -> int | None:
+        """The virtual time at which a timer fires or a limit lets a call start, if nothing moves before."""
+        times = [when for when in (self.timer, self._held_until()) if when is not None]
+        return min(times, default=None)
+
+    def _held_until(self) -> int | None:
+        """When a limit opens, if every call of the engine waits for that."""
+        opens_at = self.executor.opens_at()
+        if opens_at is None or opens_at <= self._seconds():
+            return None
+        if len(self._runner._engine.calls) > self.executor.waiting:
+            return None
+        when = START + math.ceil(opens_at * 1000)
+        return when if (when - START) / 1000 >= opens_at else when + 1
+
+    def start_held(self) -> None:
+        """Virtual time has moved: calls that a limit held back may start."""
+        if self.executor.waiting:
+            self.executor.start_held(HELD_SECONDS)
 
     def wait(self, deadline: float) -> None:
         left = deadline - real_time.monotonic()
@@ -335,7 +376,18 @@ class _LocalPorts:
         self.executor.cancel(ids)
 
     def run_blocking(self, call: CallStart) -> Completion:
-        return self.executor.run_blocking(self._prepare(call))
+        wait = None if call.limit is None else self._wait_blocking
+        return self.executor.run_blocking(self._prepare(call), wait)
+
+    def _wait_blocking(self) -> None:
+        """Nothing but this call can move time on: it goes to where the limit opens."""
+        opens_at = self.executor.opens_at()
+        if opens_at is not None and opens_at > self._seconds():
+            self._runner._time = START + math.ceil(opens_at * 1000)
+            self.start_held()
+        else:
+            self.event.wait(HELD_SECONDS)
+            self.event.clear()
 
     def _prepare(self, call: CallStart) -> CallStart:
         self._runner.calls.append(Call(call.name, call.args, dict(call.kwargs)))

@@ -124,8 +124,6 @@ def test_a_wrong_choice_names_the_nearest() -> None:
         ("agents.store.type", "fluss"),
         ("agents.payload", "json"),
         ("agents.store.signing-key-file", "/key"),
-        ("agents.limits.search.max-concurrency", 3),
-        ("agents.limits.search.per-second", 0.5),
     ],
 )
 def test_what_does_not_exist_yet_is_known_and_says_so(key: str, value: object) -> None:

@@ -283,6 +283,7 @@ def test_public_names() -> None:
         "current_context",
         "lazy",
         "prompt",
+        "retry_after_header",
         "tool",
     ]
 

@@ -119,8 +119,8 @@ def test_failure_policies() -> None:
 def test_call_options() -> None:
     with pytest.raises(ValueError, match="timeout must be positive"):
         CallOptions(timeout=0)
-    with pytest.raises(NotImplementedError, match="limit"):
-        CallOptions(limit="search")
+    with pytest.raises(TypeError, match="name of a limit"):
+        CallOptions(limit="")
 
 
 # --- inputs ---
