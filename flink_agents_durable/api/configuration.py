@@ -57,10 +57,9 @@ class AgentOptions:
     )
     FLUSS_PROPERTIES: ConfigOption[str | None] = ConfigOption("agents.store.fluss.properties.*", str, None)
 
-    PAYLOAD: ConfigOption[str] = ConfigOption(
-        "agents.payload", str, "pickle", choices=("pickle", "json"), planned=("json",)
-    )
-    """How recorded values are written."""
+    PAYLOAD: ConfigOption[str] = ConfigOption("agents.payload", str, "pickle", choices=("pickle", "json"))
+    """How recorded values are written. `json`: results, failures, events and memory without pickle; values are
+    JSON-like or plain data of classes that the agent imports, and failures replay as substitutes."""
     LIMIT_MAX_CONCURRENCY: ConfigOption[int | None] = ConfigOption(
         "agents.limits.<name>.max-concurrency", int, None, minimum=1
     )

@@ -20,8 +20,8 @@ from flink_agents_durable.api.errors import (
     RecordTooLargeError,
     UnreadableRecordError,
 )
+from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.failures import encode_failure
-from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.records import AWAKENED, Record
 from flink_agents_durable.engine.run import (
     AWAKEABLE_SLOT,
@@ -113,10 +113,10 @@ def receive(engine: Engine, key: bytes, group: int, payload: bytes, stored: byte
         record(engine, slot)
 
 
-def read_resolution(payload: bytes, codec: PayloadCodec) -> tuple[str, bool, bytes]:
+def read_resolution(payload: bytes, codec: Codec) -> tuple[str, bool, bytes]:
     """Id, success, and what its record will hold. Raises UnreadableRecordError."""
     try:
-        given: Any = codec.loads(payload)
+        given: Any = codec.inputs.loads(payload)
         id, value, failure = given
     except (UnreadableRecordError, TypeError, ValueError) as error:
         raise UnreadableRecordError(f"the resolution of an awakeable cannot be unpickled: {error}") from error

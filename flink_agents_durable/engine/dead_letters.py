@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.failures import describe_failure
-from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.run import Execution
 
 
-def dead_letter(execution: Execution, error: BaseException, codec: PayloadCodec) -> DeadLetter:
+def dead_letter(execution: Execution, error: BaseException, codec: Codec) -> DeadLetter:
     """Describe the failure of an execution; the input is as it came, whatever the action did to it (X8)."""
     run = execution.run
-    value: Any = codec.loads(run.payload)
+    value: Any = codec.inputs.loads(run.payload)
     text, trace = describe_failure(error, codec)
     return DeadLetter(run.key_object, value[1], execution.action.name, text, trace, run.id.hex())

@@ -20,12 +20,12 @@ from flink_agents_durable.api.errors import (
 from flink_agents_durable.engine import awakeables, identity, snapshot
 from flink_agents_durable.engine.admission import claim, drop_stale, input_digest
 from flink_agents_durable.engine.attempts import Deadline
+from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.commands import NOT_LIVE
 from flink_agents_durable.engine.execution import Stepper, ends_calls, input_event
 from flink_agents_durable.engine.failures import encode_failure
 from flink_agents_durable.engine.journal import Entry, Journal
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
-from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.plan import CompiledPlan
 from flink_agents_durable.engine.ports import INTERRUPTED, SUCCEEDED, CallStart, Completion, Ports, StateEntry
 from flink_agents_durable.engine.records import (
@@ -71,7 +71,7 @@ class Engine:
         self,
         plan: CompiledPlan,
         ports: Ports,
-        codec: PayloadCodec,
+        codec: Codec,
         settings: EngineSettings,
         log_id: str,
         services: Services | None = None,
@@ -79,6 +79,7 @@ class Engine:
         self.plan = plan
         self.ports = ports
         self.codec = codec
+        self._inputs = codec.inputs
         self.settings = settings
         self._strict = settings.strict_values
         self.log_id = log_id.encode()
@@ -143,7 +144,7 @@ class Engine:
         """
         self._enter(now)
         try:
-            value: Any = self.codec.loads(payload)
+            value: Any = self._inputs.loads(payload)
             _, content = value
         except (UnreadableRecordError, TypeError, ValueError) as error:
             self.ended = error
@@ -377,7 +378,7 @@ class Engine:
     def make_run(self, ks: KeyState, queued: QueuedInput, memory: RunMemory) -> Run:
         """A run without executions."""
         if queued.value is None:
-            queued.value = self.codec.loads(queued.payload)
+            queued.value = self._inputs.loads(queued.payload)
         id = queued.run_id or identity.run_id(self.log_id, ks.key, queued.sequence, queued.digest)
         return Run(ks, queued.value[0], queued, id, memory)
 

@@ -84,7 +84,7 @@ class Stepper:
         engine = self._engine
         if execution.event_payload:
             return engine.codec.loads(execution.event_payload)
-        value: Any = engine.codec.loads(execution.run.payload)
+        value: Any = engine.codec.inputs.loads(execution.run.payload)
         return input_event(value[1], execution.trigger, execution.run.timestamp)
 
     def replay_next(self, run: Run) -> None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import AttemptEndedError
 from flink_agents_durable.engine.awakeables import make_id
+from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.commands import Command
 from flink_agents_durable.engine.failures import decode_failure
 from flink_agents_durable.engine.memory import RunMemory
-from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED
 from flink_agents_durable.engine.records import SYNC_OUTCOME
 from flink_agents_durable.engine.reopening import remember
@@ -33,7 +33,7 @@ class ExecutionPort:
         self.id = execution.id
 
     @property
-    def codec(self) -> PayloadCodec:
+    def codec(self) -> Codec:
         """The codec of user values."""
         return self._engine.codec
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flink_agents_durable.api.memory import MemoryObject
-from flink_agents_durable.engine.payload import PayloadCodec
+from flink_agents_durable.engine.codec import Codec
 
 SENSORY = "\x00"
 OBJECT = b"\x00object"  # no pickle begins with NUL
@@ -93,9 +93,7 @@ class MemoryView(MemoryObject):
 
     __slots__ = ("_codec", "_memory", "_prefix", "_step", "_writes")
 
-    def __init__(
-        self, memory: RunMemory, writes: Writes, step: Any, codec: PayloadCodec, prefix: str
-    ) -> None:
+    def __init__(self, memory: RunMemory, writes: Writes, step: Any, codec: Codec, prefix: str) -> None:
         self._memory = memory
         self._writes = writes
         self._step = step

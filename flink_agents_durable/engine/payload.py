@@ -20,6 +20,7 @@ from flink_agents_durable.engine.plan_classes import collect_plan_classes, regis
 from flink_agents_durable.engine.unpicklable import describe_culprit
 
 PROTOCOL = 5
+_PICKLE = b"\x80"  # how every pickle since protocol 2 begins
 _ATOMS = frozenset({type(None), bool, int, float, str, bytes})
 # A payload that holds neither of these names no class of a plan, and needs no resolver of our own.
 _PLAN_MARK = plans.resolve_plan_class.__name__.encode()
@@ -82,6 +83,8 @@ class PayloadCodec:
             return pickle.loads(data)
         except Exception as error:
             text = f"a recorded value cannot be read: {type(error).__name__}: {error}"
+            if data[:1] != _PICKLE:
+                text += ". It is no pickle: was the job started with another agents.payload?"
             raise UnreadableRecordError(text) from error
 
     def plan_name(self, cls: type) -> str | None:

@@ -34,12 +34,12 @@ def _to_fraction(text: str) -> fractions.Fraction:
 
 
 def _to_text(value: str) -> str:
-    """A text with lone surrogates, which no encoding but this one takes."""
-    return value.encode("utf-16-le", "surrogatepass").hex()
+    """A text with lone surrogates. Not by UTF-16, where two of them come back as one character."""
+    return value.encode("utf-8", "surrogatepass").hex()
 
 
 def _from_hex(text: str) -> str:
-    return bytes.fromhex(text).decode("utf-16-le", "surrogatepass")
+    return bytes.fromhex(text).decode("utf-8", "surrogatepass")
 
 
 # In this order: a datetime is a date too. Recorded data depends on the names.

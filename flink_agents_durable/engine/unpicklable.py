@@ -57,10 +57,11 @@ def _parts(value: Any) -> Iterator[tuple[str, object]]:
     elif isinstance(value, (set, frozenset)):
         for part in list(value):
             yield "{...}", part
-    attributes = getattr(value, "__dict__", None)
-    if isinstance(attributes, dict) and not isinstance(value, type):
-        for name, part in list(attributes.items()):
-            yield f".{name}", part
+    if not isinstance(value, type):
+        for place in ("__dict__", "__pydantic_extra__"):
+            attributes = getattr(value, place, None)
+            if isinstance(attributes, dict):
+                yield from ((f".{name}", part) for name, part in list(attributes.items()))
 
 
 def _class_path(cls: type) -> str:

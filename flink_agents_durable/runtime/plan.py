@@ -10,9 +10,10 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from flink_agents_durable.api.agent import ActionSpec, Agent
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.compile import compile_agent
-from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.plan import CompiledPlan
+from flink_agents_durable.runtime.codecs import make_codec
 
 KEY_ENCODING = "encoded-1"
 """Keys by the key encoding of this package (K3); a stream keyed before by pickled keys says so instead."""
@@ -53,8 +54,8 @@ class AgentPlan:
     def configuration(self) -> AgentConfiguration:
         return AgentConfiguration(self.options)
 
-    def codec(self) -> PayloadCodec:
-        return PayloadCodec(self.classes, self.plan_id)
+    def codec(self) -> Codec:
+        return make_codec(self.configuration(), self.classes, self.plan_id)
 
     def compiled(self) -> CompiledPlan:
         """The actions, ready to run."""

@@ -17,7 +17,6 @@ from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
 from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.limits import limit_names
-from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.plan import CompiledPlan
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
 from flink_agents_durable.engine.records import (
@@ -34,6 +33,7 @@ from flink_agents_durable.engine.records import (
 from flink_agents_durable.engine.run import Slot
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
+from flink_agents_durable.runtime.codecs import make_codec
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.testing.keyed_state import KeyedState, key_group
@@ -104,7 +104,7 @@ class _Setting:
         self.services = Services(
             "local", config, self.resources.get_resource, limit_names(config), _no_metrics
         )
-        self.codec = PayloadCodec()
+        self.codec = make_codec(config)
         self.executor = CallExecutor(
             workers=2,
             max_concurrency=2,
@@ -155,7 +155,7 @@ class _Attempt:
     def process(self, inputs: Iterable[tuple[Any, Any]]) -> None:
         for key, value in inputs:
             encoded = encode_key(key)
-            payload = self.setting.codec.dumps((key, value))
+            payload = self.setting.codec.inputs.dumps((key, value))
             self.engine.process(encoded, key_group(encoded), payload, None, 0, self.time)
 
     def drive(self) -> None:

@@ -23,11 +23,12 @@ from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
 from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.limits import limit_names
-from flink_agents_durable.engine.payload import PayloadCodec
+from flink_agents_durable.engine.memory import OBJECT
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.runtime.admission import limits_of
+from flink_agents_durable.runtime.codecs import make_codec
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.store.none import NoActionStateStore
@@ -86,7 +87,7 @@ class LocalRunner:
         """Letters of actions that failed under `dead-letter`; after a restore only new ones."""
         self._store: ActionStateStore = copy.copy(store) if store is not None else NoActionStateStore()
         self._key_selector = key_selector
-        self._codec = PayloadCodec()
+        self._codec = make_codec(config)
         self._time = _time
         self._crashed = False
         self._ports = _LocalPorts(self, dict(fakes or {}), config)
@@ -131,7 +132,7 @@ class LocalRunner:
         else:
             raise TypeError("process(key, value), or process(value) with a key_selector")
         encoded = encode_key(key)
-        payload = self._codec.dumps((key, value))
+        payload = self._codec.inputs.dumps((key, value))
         self._check()
         self._engine.process(encoded, key_group(encoded), payload, timestamp, 0, self._time)
         self._pump()
@@ -157,7 +158,7 @@ class LocalRunner:
                 encoded = key
         if encoded is None:
             raise LookupError(f"no live run has made the awakeable {resolution.id}: say whose it is, key=...")
-        payload = self._codec.dumps((resolution.id, resolution.value, resolution.failure))
+        payload = self._codec.inputs.dumps((resolution.id, resolution.value, resolution.failure))
         self._engine.awaken(encoded, key_group(encoded), payload, self._time)
         self._pump()
 
@@ -248,7 +249,7 @@ class LocalRunner:
         return {
             path: self._codec.loads(value)
             for path, value in values.items()
-            if value is not None and value[:1] == b"\x80"
+            if value is not None and value != OBJECT
         }
 
     # --- checkpoints and crashes ---
@@ -403,7 +404,7 @@ class _LocalPorts:
         return self._runner._time
 
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
-        codec = self._runner._codec
+        codec = self._runner._codec.inputs
         self._runner.outputs.append((key, codec.loads(codec.dumps(output))))  # as it stands now
         self._runner.timestamps.append(timestamp)
 

@@ -205,6 +205,8 @@ class Attempts:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.store: Any = SqliteActionStateStore(folder / "log", synchronous="OFF")
+        self.options: dict[str, object] = {}
+        """Of every attempt, beside what the attempt itself is given."""
         self._runners: list[LocalRunner] = []
 
     def start(
@@ -221,7 +223,12 @@ class Attempts:
         if self._runners and not together:
             self._runners[-1].crash()
         runner = LocalRunner.restore(
-            agent, checkpoint, store=self.store, fakes=fakes or {}, options=options or {}, **more
+            agent,
+            checkpoint,
+            store=self.store,
+            fakes=fakes or {},
+            options={**self.options, **(options or {})},
+            **more,
         )
         self._runners.append(runner)
         return runner
