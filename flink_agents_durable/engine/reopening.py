@@ -68,7 +68,10 @@ def _recorded(execution: Execution, kept: list[Record], slots: list[int]) -> Rec
     for slot in known.attempts.keys() & set(slots):
         record = known.attempts[slot] = counted_anew(known.attempts[slot])
         if record.number in execution.numbers:  # not superfluous already
-            execution.run.key.journal_new[record.number] = encode_record(record)
+            ks = execution.run.key
+            if ks.journal_new.pop(record.number, None) is None:
+                ks.journal_gone.append(record.number)  # it takes the place of a stored one
+            ks.journal_new[record.number] = encode_record(record)
     # A failed attempt clears the doubt (P19); what was restored says so already.
     clear = {record.slot for record, stored in execution.given if record.kind == ATTEMPT and not stored}
     known.pending = {slot: reserved for slot, reserved in known.pending.items() if slot not in clear}

@@ -109,7 +109,7 @@ class Resumption:
         journal.add_stored(stored.journal)
         tail = self._tail.get(ks.key, (0, {}))[1].get(image.sequence, [])
         added = journal.add_tail(data for _, data in tail)
-        ks.journal_gone = [number for number in journal.gone if number not in added]
+        ks.journal_gone = [number for number in (*journal.gone, *journal.changed) if number not in added]
         self._fill(run, journal, added)
         for execution_image in image.executions:
             self._restore_execution(run, journal, execution_image)

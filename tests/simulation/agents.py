@@ -15,6 +15,7 @@ from flink_agents_durable import Agent, Event, InputEvent
 from flink_agents_durable.api.errors import CallTimeoutError, RecordTooLargeError
 from flink_agents_durable.testing.simulation import Result, World
 from tests.simulation.programs import generated
+from tests.simulation.retry_agents import retrying, retrying_batch, retrying_uncaught, retrying_versions
 
 
 def pay(world: World, ctx: Any, label: str) -> Any:
@@ -463,5 +464,9 @@ AGENTS: dict[str, Simulated] = {
     "big_results": Simulated(big_results, 1, max_record_bytes=4_000),
     "sleeping": Simulated(sleeping, 1),
     "joined": Simulated(joined, 1),
+    "retrying": Simulated(retrying, 2),
+    "retrying_batch": Simulated(retrying_batch, 1),
+    "retrying_uncaught": Simulated(retrying_uncaught, 1),
+    "retrying_versions": Simulated(retrying_versions, 2, versions=True),
     "generated": Simulated(generated, -1, ordered=True, durable=True),
 }

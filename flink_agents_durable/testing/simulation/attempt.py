@@ -14,7 +14,7 @@ from flink_agents_durable.engine.ports import (
     Completion,
     StateEntry,
 )
-from flink_agents_durable.engine.run import GONE, Slot
+from flink_agents_durable.engine.run import GONE, RECORDED, Slot
 from flink_agents_durable.runtime.log_positions import RetainedPositions
 from flink_agents_durable.store.protocol import UnknownFateError
 from flink_agents_durable.testing.keyed_state import KeyedState
@@ -105,8 +105,10 @@ class Attempt:
     def cancel_calls(self, ids: list[int]) -> None:
         for id in ids:
             _, slot = self.calls.pop(id, (None, None))
-            # A call of a batch that timed out is dead only once that is recorded (P18).
-            expired = slot is not None and slot.state == GONE and slot.index in slot.execution.slots
+            # A call that timed out, by itself or with its batch, is dead only once that is recorded (P18).
+            expired = (
+                slot is not None and slot.state in (GONE, RECORDED) and slot.index in slot.execution.slots
+            )
             if slot is not None and not expired and self.world.counts(self):
                 self.world.invariants.cancelled(slot)
         self.crash_point("after a cancel")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.engine.records import (
+    ATTEMPT,
     BATCH_END,
     CUT,
     OUTCOME,
@@ -23,6 +24,7 @@ from flink_agents_durable.engine.records import (
     decode_record,
 )
 from flink_agents_durable.engine.run import Run, Slot
+from flink_agents_durable.testing.simulation.attempt_counts import AttemptCounts
 
 
 class Result(NamedTuple):
@@ -55,6 +57,7 @@ class Facts:
         self.numbers: dict[RunKey, int] = {}  # last record number in the log
         self.results: set[Result] = set()  # in the log
         self.completed: set[int] = set()  # executions
+        self.attempts = AttemptCounts()
 
 
 class Invariants:
@@ -105,6 +108,8 @@ class Invariants:
         run = self.run_of(slot.execution.run)
         self.labels[run, execution, slot.index] = label
         call, facts = (run, label), self.facts
+        if not self.durable and slot.attempts is not None and slot.attempts.failed:
+            facts.doubtful.pop(call, None)  # with a store the record of the failed attempt says so
         if current:
             if call in facts.recorded:
                 self.complain(f"the call {label} runs again although its outcome was recorded")
@@ -112,6 +117,7 @@ class Invariants:
                 self.complain(f"the call {label} runs again although it had been cancelled")
             if call in facts.doubtful and not reconciler and slot.spec.reconciler is not None:
                 self.complain(f"the call {label} was in doubt and runs without its reconciler")
+            facts.attempts.starts(call, slot, reconciler, self.durable, self._complain_of_attempts)
         if slot.spec.reconciler is not None:
             facts.doubtful[call] = execution, slot.index
 
@@ -128,6 +134,7 @@ class Invariants:
         run = self.run_key(record.key, record.digest, record.sequence)
         self._check_number(run, record)
         execution, facts = record.execution, self.facts
+        self._check_attempt(run, record)
         self.learn(facts, record)
         if record.kind == CUT:
             for known in (facts.recorded, facts.dead, facts.doubtful):
@@ -146,6 +153,25 @@ class Invariants:
                 ),
             )
         return record
+
+    def _check_attempt(self, run: RunKey, record: Record) -> None:
+        """Attempts count up one by one, and a failed one clears the doubt (P19)."""
+        facts, call = self.facts, self._call(run, record.execution, record.slot)
+        facts.attempts.appended(
+            record,
+            lambda slot: self._call(run, record.execution, slot),
+            call in facts.recorded,
+            self._complain_of_attempts,
+        )
+        if record.kind == ATTEMPT:
+            facts.doubtful.pop(call, None)
+
+    def _complain_of_attempts(self, text: str) -> None:
+        if not self.lossy:
+            self.complain(text)
+
+    def _call(self, run: RunKey, execution: int, slot: int) -> Place:
+        return run, self.labels.get((run, execution, slot), "")
 
     def _void(self, run: RunKey, is_void: Callable[[Record], bool]) -> None:
         """Records are void: what was seen from the first of them on may differ from now on."""
@@ -169,6 +195,7 @@ class Invariants:
     def learn(self, facts: Facts, record: Record) -> None:
         """An outcome or the end of a batch is durable."""
         run, execution = self.run_key(record.key, record.digest, record.sequence), record.execution
+        facts.attempts.learn(record, lambda slot: self._call(run, execution, slot))
         if record.kind in (OUTCOME, SYNC_OUTCOME, TIMER, BATCH_END):
             facts.records.setdefault(run, []).append(record)
         if record.kind in (OUTCOME, SYNC_OUTCOME):

@@ -25,6 +25,7 @@ from flink_agents_durable.engine.run import Slot
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.testing.keyed_state import KeyedState, key_group
 from flink_agents_durable.testing.simulation.attempt import RETAINED, Attempt, Crashed
+from flink_agents_durable.testing.simulation.attempt_counts import AttemptCounts
 from flink_agents_durable.testing.simulation.faults import Faults
 from flink_agents_durable.testing.simulation.invariants import Facts, Invariants, Result
 from flink_agents_durable.testing.simulation.log import SimulatedLog
@@ -386,6 +387,7 @@ class World:
         """What is known when only a checkpoint is left: what was seen, and the records in it."""
         facts = self.invariants.image()
         facts.recorded, facts.dead = {}, {}
+        facts.attempts = AttemptCounts()
         for key in state.active_keys():
             for kind, _, data in state.load(key):
                 if kind == JOURNAL:
