@@ -32,10 +32,17 @@ final class Harness extends KeyedOneInputStreamOperatorTestHarness<String, Row, 
             int subtask,
             int inputBatch)
             throws Exception {
+        this(
+                new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000, inputBatch, false),
+                runtimes,
+                subtasks,
+                subtask);
+    }
+
+    Harness(AgentSpec spec, PythonRuntimeFactory runtimes, int subtasks, int subtask)
+            throws Exception {
         super(
-                new DurableAgentOperatorFactory(
-                        new AgentSpec("uid", bytes("plan"), maxInFlight, 1_000, inputBatch, false),
-                        runtimes),
+                new DurableAgentOperatorFactory(spec, runtimes),
                 new EncodedKeySelector(),
                 Types.STRING,
                 MAX_PARALLELISM,
