@@ -98,9 +98,7 @@ async def gathered(ctx, label, kind):
         ctx.durable_execute_async(plain, label, kind),
         ctx.durable_execute_async(on_the_loop, label, kind),
     )
-    outcomes[0].value
-    outcomes[1].value
-    return outcomes[2].value
+    return [outcome.value for outcome in outcomes][-1]
 
 
 async def reconciled(ctx, label, kind):
