@@ -485,7 +485,7 @@ def test_many_actions_and_tasks_at_a_time(attempts: Attempts) -> None:
 # --- what an action leaves behind ---
 
 
-def test_a_child_task_is_awaited(attempts: Attempts) -> None:
+def test_case_27_a_child_task_is_awaited(attempts: Attempts) -> None:
     """Case 27: the action returns while a task that it made still waits: the task is not lost."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
@@ -498,7 +498,7 @@ def test_a_child_task_is_awaited(attempts: Attempts) -> None:
     twice(attempts, act, ["returns", "child!"])
 
 
-def test_a_child_task_that_fails_fails_the_action(attempts: Attempts) -> None:
+def test_case_27_a_child_task_that_fails_fails_the_action(attempts: Attempts) -> None:
     """Case 27: its exception is not lost in silence."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
@@ -512,7 +512,7 @@ def test_a_child_task_that_fails_fails_the_action(attempts: Attempts) -> None:
     failure(attempts, act, ValueError, "the child failed")
 
 
-def test_a_child_task_that_waits_for_nothing_is_named(attempts: Attempts) -> None:
+def test_case_27_a_child_task_that_waits_for_nothing_is_named(attempts: Attempts) -> None:
     """Case 27: it can never end, and the error says where it waits."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
@@ -524,7 +524,7 @@ def test_a_child_task_that_waits_for_nothing_is_named(attempts: Attempts) -> Non
     failure(attempts, act, StalledActionError, "test_action_loop")
 
 
-def test_an_abandoned_action_with_tasks_is_closed_once(attempts: Attempts) -> None:
+def test_case_26_an_abandoned_action_with_tasks_is_closed_once(attempts: Attempts) -> None:
     """Case 26: every `finally` runs on the task thread, what it asks for is ignored."""
     closed: list[Any] = []
 
@@ -550,7 +550,7 @@ def test_an_abandoned_action_with_tasks_is_closed_once(attempts: Attempts) -> No
     assert called(runner) == ["a", "b"]
 
 
-def test_a_skipped_actions_children_are_closed_on_the_task_thread(attempts: Attempts) -> None:
+def test_case_26_a_skipped_actions_children_are_closed_on_the_task_thread(attempts: Attempts) -> None:
     """Case 26: also when the action failed and `action-failure=skip` lets the job go on."""
     closed: list[Any] = []
 

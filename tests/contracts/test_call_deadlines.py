@@ -65,7 +65,7 @@ def test_total_timeout_ends_the_attempts(attempts: Attempts, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", AWAITED)
-def test_total_timeout_ends_a_running_attempt(storeless: Attempts, kind: str) -> None:
+def test_case_34_total_timeout_ends_a_running_attempt(storeless: Attempts, kind: str) -> None:
     """Its late answer is ignored (case 34)."""
     gate = Gate()
     runner = storeless.start(asking(kind, CallOptions(total_timeout=30)), fakes={ask: gate})

@@ -339,7 +339,7 @@ async def batch_with_timeout(event: Any, ctx: RunnerContext) -> None:
     out(ctx, await ctx.durable_execute_async(check, "after"))
 
 
-def test_f8_a_batch_that_times_out_keeps_what_finished(attempts: Attempts) -> None:
+def test_case_20_f8_a_batch_that_times_out_keeps_what_finished(attempts: Attempts) -> None:
     """Case 20: the finished call keeps its outcome, the others time out; replay takes the same branch."""
     options = {"agents.call.parallelism": 2}
     gate = Gate()
@@ -483,7 +483,7 @@ def test_f10_a_result_that_cannot_be_recorded_is_a_failure_of_its_call(attempts:
     assert values(second) == values(first)
 
 
-def test_f10_a_result_that_is_too_large_names_call_size_and_limit(attempts: Attempts) -> None:
+def test_case_24_f10_a_result_that_is_too_large_names_call_size_and_limit(attempts: Attempts) -> None:
     """It never reaches the store; uncaught, its slot is pending again."""
     store = attempts.store = WatchedStore(attempts.folder, max_record_bytes=10_000)
 
@@ -635,7 +635,7 @@ def test_f2_falsy_results_replay_as_such(attempts: Attempts, value: Any, kind: s
         assert type(result) is type(value)
 
 
-def test_a_call_that_outlasts_its_timeout(attempts: Attempts) -> None:
+def test_case_34_a_call_that_outlasts_its_timeout(attempts: Attempts) -> None:
     """Case 34: the timeout is recorded, the late answer ignored."""
     gate = Gate()
 
@@ -663,7 +663,7 @@ def test_a_call_that_outlasts_its_timeout(attempts: Attempts) -> None:
     assert result == "next!"
 
 
-def test_many_results_cost_constant_bytes(tmp_path: Path) -> None:
+def test_case_45_many_results_cost_constant_bytes(tmp_path: Path) -> None:
     """Case 45: 1,000 results of 1 kB in one action: each is durable, at most 1.3 kB a call."""
     job = Attempts(tmp_path)
     store = job.store = WatchedStore(tmp_path)

@@ -146,7 +146,7 @@ def test_d1_arguments_without_a_canonical_form_are_not_checked(attempts: Attempt
     assert replays(attempts, lambda: ((object(), open), {}), lambda: ((object(), len), {}))
 
 
-def test_d1_d5_another_process_under_another_hash_seed(tmp_path: Path) -> None:
+def test_case_17_case_22_d1_d5_another_process_under_another_hash_seed(tmp_path: Path) -> None:
     """Cases 14, 17 and 22: a killed process, then another one with another seed: no finished call twice."""
     reports = []
     for attempt, seed in (("1", "1"), ("2", "4711"), ("3", "99")):
@@ -398,7 +398,7 @@ def test_d5_a_race_takes_the_same_branch(attempts: Attempts) -> None:
     assert values(second) == values(first)
 
 
-def test_d5_as_completed_in_the_recorded_order(attempts: Attempts) -> None:
+def test_case_18_d5_as_completed_in_the_recorded_order(attempts: Attempts) -> None:
     """Case 18: the slow one was pushed first and comes last, on replay too."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
@@ -466,7 +466,7 @@ def three_calls(*names: str) -> Any:
         pytest.param(("a", "c"), ["c"], id="removed"),
     ],
 )
-def test_a_changed_action_runs_anew_from_the_change(
+def test_case_19_a_changed_action_runs_anew_from_the_change(
     attempts: Attempts, caplog: pytest.LogCaptureFixture, names: Any, expected: Any
 ) -> None:
     """Case 19, P13: one warning that names the recorded and the current call, then nothing runs twice."""
@@ -492,7 +492,7 @@ def test_a_changed_action_runs_anew_from_the_change(
     assert third.stats.mismatches == 0
 
 
-def test_a_changed_action_fails_with_mismatch_policy_fail(attempts: Attempts) -> None:
+def test_case_19_a_changed_action_fails_with_mismatch_policy_fail(attempts: Attempts) -> None:
     """Case 19: the error names the recorded and the current call."""
     first = attempts.start(three_calls("a", "b"))
     first.process("k", 1)

@@ -165,7 +165,9 @@ def test_i2_other_java_errors_are_ordinary_failures(attempts: Attempts, name: st
 
 
 @pytest.mark.parametrize("how", ["crash", "close"])
-def test_i4_calls_in_flight_at_the_end_of_an_attempt_are_not_recorded(attempts: Attempts, how: str) -> None:
+def test_case_10_i4_calls_in_flight_at_the_end_of_an_attempt_are_not_recorded(
+    attempts: Attempts, how: str
+) -> None:
     """Case 10: shutdown, failover and cancel record nothing; a late result is ignored."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
@@ -191,7 +193,7 @@ def test_i4_calls_in_flight_at_the_end_of_an_attempt_are_not_recorded(attempts: 
 
 @pytest.mark.parametrize("kind", ["synchronous", "async", "gather"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_i5_exceptions_that_end_a_process_are_never_recorded(
+def test_case_12_i5_exceptions_that_end_a_process_are_never_recorded(
     attempts: Attempts, error: type[BaseException], kind: str
 ) -> None:
     """Case 12: the attempt ends, the call runs again in the next one."""
@@ -232,7 +234,7 @@ def test_i5_an_exception_that_ends_a_process_in_a_plain_function(attempts: Attem
     assert values(second) == ["a!"]
 
 
-def test_i6_a_cancelled_error_of_a_library_is_a_failure_of_its_call(attempts: Attempts) -> None:
+def test_case_11_i6_a_cancelled_error_of_a_library_is_a_failure_of_its_call(attempts: Attempts) -> None:
     """Case 11: nobody cancelled; the action catches a failure, and its later awaits work."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:

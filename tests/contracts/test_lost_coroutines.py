@@ -103,7 +103,7 @@ def test_l2_without_a_store_calls_up_to_the_checkpoint_replay(storeless: Attempt
     assert values(second) == ["b!", "c!"]
 
 
-def test_l2_a_crash_before_any_checkpoint(attempts: Attempts) -> None:
+def test_case_43_l2_a_crash_before_any_checkpoint(attempts: Attempts) -> None:
     """Case 43: the source sends the input again, and the log has the finished call."""
     gate = Gate()
     agent = agent_of(two_calls)
@@ -120,7 +120,7 @@ def test_l2_a_crash_before_any_checkpoint(attempts: Attempts) -> None:
 
 
 @pytest.mark.parametrize("with_store", [True, False])
-def test_l2_a_checkpoint_during_a_long_call(tmp_path: Path, with_store: bool) -> None:
+def test_case_41_l2_a_checkpoint_during_a_long_call(tmp_path: Path, with_store: bool) -> None:
     """Case 41: sixty calls are done, a checkpoint completes in the 61st: none of the sixty runs again."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
@@ -194,7 +194,7 @@ def test_l3_inputs_of_a_key_keep_their_order(attempts: Attempts) -> None:
     assert values(second) == [f"{value}{number}!" for value in "abcd" for number in (1, 2)]
 
 
-def test_l3_another_keys_finished_calls_stay(attempts: Attempts) -> None:
+def test_case_42_l3_another_keys_finished_calls_stay(attempts: Attempts) -> None:
     """Case 42: the first input of a new key comes during another key's long call, then a crash."""
     gate = Gate()
     agent = agent_of(two_calls)
@@ -330,7 +330,7 @@ def test_l6_a_restart_with_its_replays_leaves_nothing_either(attempts: Attempts)
     assert [ref() for ref in held] == [None, None]
 
 
-def test_a_transient_failure_is_tried_again_after_the_restart(attempts: Attempts) -> None:
+def test_case_44_a_transient_failure_is_tried_again_after_the_restart(attempts: Attempts) -> None:
     """Case 44, P14: a failure that nothing caught is not replayed until the job gives up."""
 
     async def act(event: Any, ctx: RunnerContext) -> None:
@@ -371,7 +371,7 @@ def test_a_failure_replays_with_uncaught_failure_replay(attempts: Attempts) -> N
     assert second.calls == []
 
 
-def test_an_abandoned_coroutine_is_closed_on_the_task_thread(attempts: Attempts) -> None:
+def test_case_26_an_abandoned_coroutine_is_closed_on_the_task_thread(attempts: Attempts) -> None:
     """Case 26: its `finally` runs on the task thread; what it asks for is ignored."""
     seen: list[Any] = []
 

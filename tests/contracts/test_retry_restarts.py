@@ -298,7 +298,7 @@ def test_p13_attempts_that_a_cut_voids_stay_void_in_a_checkpoint(attempts: Attem
 
 @pytest.mark.parametrize("with_reconciler", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_p14_a_call_whose_last_failure_nothing_caught_starts_with_a_fresh_count(
+def test_case_44_p14_a_call_whose_last_failure_nothing_caught_starts_with_a_fresh_count(
     attempts: Attempts, kind: str, with_reconciler: bool
 ) -> None:
     """Case 44: the task fails, then the call is made again, and not reconciled: its last attempt had failed."""

@@ -177,7 +177,7 @@ def test_s2_a_restore_from_an_older_state_says_what_is_missing(
     assert any("lost" in record.getMessage() for record in caplog.records)
 
 
-def test_s3_a_zombie_cannot_add_to_the_journal(attempts: Attempts) -> None:
+def test_case_23_s3_a_zombie_cannot_add_to_the_journal(attempts: Attempts) -> None:
     """Case 23, P21, P22: its result is void, its attempt ends, the successor makes the call itself."""
     gate = Gate()
     agent = calls_of("a", "b")
@@ -335,7 +335,7 @@ def test_a_new_job_does_not_replay_the_records_of_another(attempts: Attempts) ->
     assert values(explicit) == [["xa!"]]
 
 
-def test_a_hundred_plain_functions_wait_at_a_time(attempts: Attempts) -> None:
+def test_case_49_a_hundred_plain_functions_wait_at_a_time(attempts: Attempts) -> None:
     """Case 49: with default options each has a worker; the last one to arrive lets all of them go."""
     barrier = threading.Barrier(100, timeout=20)
 
@@ -374,7 +374,7 @@ def test_a_checkpoint_while_a_record_is_on_its_way(attempts: Attempts) -> None:
     assert values(second) == [["xa!", "xb!"]]
 
 
-def test_a_new_attempt_does_not_wait_for_calls_of_the_old_one(attempts: Attempts) -> None:
+def test_case_47_a_new_attempt_does_not_wait_for_calls_of_the_old_one(attempts: Attempts) -> None:
     """Case 47: the task fails while another call has long to go; the restart is at once."""
     gate = Gate()
     agent = calls_of("a")

@@ -573,7 +573,7 @@ def test_x7_wide_and_deep_groups_are_bounded() -> None:
 @pytest.mark.parametrize(
     "exc", [asyncio.CancelledError("gone"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()]
 )
-def test_i6_what_is_no_exception_replays_as_one_that_acts_like_a_failure(exc: BaseException) -> None:
+def test_case_11_i6_what_is_no_exception_replays_as_one_that_acts_like_a_failure(exc: BaseException) -> None:
     """Case 11: a substitute of CancelledError must not cancel the action."""
     again = replay(exc)
     assert type(again).__mro__[1:3] == (RecordedCallError, RuntimeError)

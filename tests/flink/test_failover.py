@@ -158,7 +158,7 @@ NOT_IN_FLIGHT = [
 ]
 
 
-def test_case43_l1_l2_l3_l5_failure_before_the_first_checkpoint(tmp_path: Path) -> None:
+def test_case_43_l1_l2_l3_l5_failure_before_the_first_checkpoint(tmp_path: Path) -> None:
     job = Job(tmp_path)
     inputs = [*INPUTS, "fault in action"]
     with running(job, failover_job.submit(str(tmp_path), "early", inputs, {**SQLITE, **NO_CHECKPOINT})):
@@ -177,7 +177,7 @@ def test_case43_l1_l2_l3_l5_failure_before_the_first_checkpoint(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("store", [SQLITE, NONE], ids=["sqlite", "none"])
-def test_case41_s1_l2_l5_failure_after_a_checkpoint_in_the_middle_of_actions(
+def test_case_41_s1_l2_l5_failure_after_a_checkpoint_in_the_middle_of_actions(
     tmp_path: Path, store: dict[str, str]
 ) -> None:
     """Without a store only what came after the checkpoint may run again."""
@@ -261,7 +261,7 @@ def group_lives(leader: int) -> bool:
     return True
 
 
-def test_case39_s10_i4_cancel_while_plain_calls_block_for_ever(tmp_path: Path) -> None:
+def test_case_39_s10_i4_cancel_while_plain_calls_block_for_ever(tmp_path: Path) -> None:
     """The next job runs beside the threads that still block, whose late results nobody records."""
     job = Job(tmp_path)
     options = {

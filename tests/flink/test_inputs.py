@@ -49,7 +49,7 @@ TYPED: dict[str, tuple[Any, Any]] = {
 }
 
 
-def test_case48_typed_inputs_arrive_as_their_python_values() -> None:
+def test_case_48_typed_inputs_arrive_as_their_python_values() -> None:
     env, agents = environment()
     streams = []
     for label, (kind, value) in TYPED.items():
@@ -60,14 +60,14 @@ def test_case48_typed_inputs_arrive_as_their_python_values() -> None:
     assert seen == {label: describe(value) for label, (_, value) in TYPED.items()}
 
 
-def test_case36_pickled_inputs_arrive_unchanged() -> None:
+def test_case_36_pickled_inputs_arrive_unchanged() -> None:
     values: list[Any] = [2**80, {1, 2}, numpy.float32(1.5), None, b"\x00", Review("a", 1), UserKey(name="x")]
     env, agents = environment()
     stream = agents.from_datastream(env.from_collection(values), key_selector=lambda value: 1).apply(Pass())
     assert collect(stream.to_datastream()) == values
 
 
-def test_case40_k3_keys_are_kept_apart_and_read_back() -> None:
+def test_case_40_k3_keys_are_kept_apart_and_read_back() -> None:
     keys: list[Any] = [None, 1, "1", True, 1.0, b"1", (1, "a"), UserKey(name="x"), Review("a", 1), 2**70]
     env, agents = environment(parallelism=2)
     source = env.from_collection(keys)

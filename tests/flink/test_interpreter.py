@@ -31,7 +31,7 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_case37_the_virtual_environment_goes_first_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case_37_the_virtual_environment_goes_first_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     put_interpreter_first_on_path()
     put_interpreter_first_on_path()
@@ -80,7 +80,7 @@ def test_a_remote_cluster_keeps_its_own_interpreter_unless_it_is_on_this_machine
         ("echo 3.9", "is Python 3.9, this program runs on"),
     ],
 )
-def test_case37_an_interpreter_that_cannot_run_agents_is_refused_with_the_remedy(
+def test_case_37_an_interpreter_that_cannot_run_agents_is_refused_with_the_remedy(
     tmp_path: Path, text: str, problem: str
 ) -> None:
     path = script(tmp_path / "python3", text)
@@ -90,7 +90,7 @@ def test_case37_an_interpreter_that_cannot_run_agents_is_refused_with_the_remedy
     assert path in str(error.value)
 
 
-def test_case37_one_that_does_not_exist_too() -> None:
+def test_case_37_one_that_does_not_exist_too() -> None:
     with pytest.raises(ConfigurationError, match=r"does not run.*Remedy"):
         check_interpreter("/nowhere/python3")
 

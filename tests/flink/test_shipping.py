@@ -105,7 +105,7 @@ def test_a_resource_that_cannot_be_pickled_is_named() -> None:
         make_plan(plan, {})
 
 
-def test_case38_classes_of_a_script_travel_by_value_and_are_known_by_name(script: Any) -> None:
+def test_case_38_classes_of_a_script_travel_by_value_and_are_known_by_name(script: Any) -> None:
     plan, data = make_plan(AgentPlan(script.Works(), "uid", "plan"), {"Item": script.Item})
     assert plan.classes["Item"] is script.Item
     assert "Works" in plan.classes

@@ -201,7 +201,7 @@ class StoreConformance:
         assert attempt.store.acknowledged() == 2_000
         assert 1 <= attempt.acks < 1_000
 
-    def test_c45_a_thousand_results_of_one_kilobyte(self, attempts: Attempts) -> None:
+    def test_case_45_a_thousand_results_of_one_kilobyte(self, attempts: Attempts) -> None:
         attempt = attempts([5])
         bodies = [b"%4d" % number + bytes(1_020) for number in range(1_000)]
         for body in bodies:
@@ -299,7 +299,7 @@ class StoreConformance:
         successor.close()
         assert attempts.read(position) == [(0, b"new")]
 
-    def test_c43_without_a_checkpoint_everything_is_read(self, attempts: Attempts) -> None:
+    def test_case_43_without_a_checkpoint_everything_is_read(self, attempts: Attempts) -> None:
         first = attempts(range(2))
         first.write((0, b"a"), (1, b"b"))
         second = attempts(range(2))  # a crash: nobody closed the first
@@ -611,7 +611,9 @@ class StoreConformance:
         store.open("log", {0: None}, lambda: None)
         assert store.close(1)
 
-    def test_c22_sigkill_of_a_writer_loses_nothing_acknowledged(self, make: Make, attempts: Attempts) -> None:
+    def test_case_22_sigkill_of_a_writer_loses_nothing_acknowledged(
+        self, make: Make, attempts: Attempts
+    ) -> None:
         """And a sibling that shares its log goes on."""
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED_WRITER, pickle.dumps(make()).hex()], stdout=subprocess.PIPE

@@ -148,7 +148,7 @@ def count_pages(folder: Path) -> int:
         return int(connection.execute("PRAGMA page_count").fetchone()[0])
 
 
-def test_c45_bytes_per_call_are_constant(folder: Path) -> None:
+def test_case_45_bytes_per_call_are_constant(folder: Path) -> None:
     attempt = open_store(folder)
     for number in range(1_000):
         attempt.append((0, b"%4d" % number + bytes(1_020)))
@@ -181,7 +181,7 @@ def test_s7_an_append_that_stays_locked_out_names_path_and_remedy(folder: Path) 
     assert open_store(folder).tail == []
 
 
-def test_c46_opening_waits_for_the_lock_in_an_interruptible_way(folder: Path) -> None:
+def test_case_46_opening_waits_for_the_lock_in_an_interruptible_way(folder: Path) -> None:
     open_store(folder).close()
     waits: list[float] = []
     with locked(database(folder)) as other:

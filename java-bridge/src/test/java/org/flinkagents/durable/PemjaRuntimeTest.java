@@ -64,7 +64,7 @@ class PemjaRuntimeTest {
     }
 
     @Test
-    void aPythonThreadWakesAndSignals() throws Exception {
+    void k12APythonThreadWakesThroughTheMailboxOfTheParameters() throws Exception {
         try (Harness harness = open(null)) {
             assertEquals("False", answer(harness, "wait"));
             harness.input("k", "wake_from_a_thread");
