@@ -124,7 +124,7 @@ def test_a_log_of_pickles_is_refused_with_the_remedy(attempts: Attempts) -> None
         gate = Gate()
         runner = attempts.start(agent_of(ask_twice), fakes={check: gate}, options={"agents.payload": first})
         runner.process(first, 1)
-        until(runner, lambda: gate.is_waiting("b"))
+        until(runner, lambda gate=gate: gate.is_waiting("b"))
         again = attempts.start(agent_of(ask_twice), fakes={check: gate}, options={"agents.payload": then})
         with pytest.raises(Exception, match=r"agents\.payload") as refused:
             again.process(first, 1)
