@@ -122,7 +122,6 @@ def test_a_wrong_choice_names_the_nearest() -> None:
     [
         ("agents.store.type", "kafka"),
         ("agents.store.type", "fluss"),
-        ("agents.payload", "json"),
         ("agents.store.signing-key-file", "/key"),
     ],
 )

@@ -24,10 +24,12 @@ BELOW: dict[str, set[str]] = {
     "testing": {"api", "engine", "runtime", "store", "agents"},
 }
 
-ALLOWED = """__future__ asyncio base64 binascii bisect builtins cloudpickle collections contextlib contextvars
-dataclasses datetime decimal dis enum fractions functools hashlib heapq importlib inspect io json logging
-math msgspec pathlib pickle random re struct sys threading traceback types typing urllib.parse uuid
-weakref"""
+ALLOWED = """
+    __future__ asyncio base64 binascii bisect builtins cloudpickle collections contextlib contextvars
+    dataclasses datetime decimal dis enum fractions functools hashlib heapq importlib inspect io json
+    logging math msgspec numpy pathlib pickle pydantic random re struct sys threading traceback types
+    typing urllib.parse uuid weakref zoneinfo
+"""
 ENGINE_MAY_IMPORT = frozenset(ALLOWED.split())
 """No socket, file, process, clock or Flink. `io` is for buffers in memory, `pathlib` and `urllib.parse` for values
 to digest and texts to scrub, `threading` for the identity of the task thread and a lock around shared classes."""

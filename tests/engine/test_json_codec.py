@@ -25,7 +25,7 @@ import msgspec
 import numpy
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flink_agents_durable import ChatMessage, Event, RecordedCallError
@@ -369,6 +369,7 @@ ANY = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(ANY)
 def test_any_value_comes_back(value: Any) -> None:
     again = CODEC.loads(CODEC.dumps(value))
@@ -379,6 +380,7 @@ def test_any_value_comes_back(value: Any) -> None:
 SAMPLE = CODEC.dumps(VALUES)
 
 
+@settings(deadline=None)  # a loaded machine takes its time
 @given(st.randoms(use_true_random=False), st.integers(1, 4))
 def test_x6_damaged_values_are_read_or_refused_but_nothing_else(chance: random.Random, edits: int) -> None:
     data = bytearray(SAMPLE)
