@@ -25,8 +25,8 @@ from tests.contracts.test_failures import (  # noqa: F401 - collected here, with
     test_x8_no_credential_reaches_store_or_checkpoint,
 )
 from tests.contracts.test_futures_and_gather import (  # noqa: F401
+    test_case_20_f8_a_batch_that_times_out_keeps_what_finished,
     test_f2_falsy_results_replay_as_such,
-    test_f8_a_batch_that_times_out_keeps_what_finished,
     test_f9_a_crash_in_a_batch_keeps_what_was_finished,
 )
 from tests.contracts.test_identity import (  # noqa: F401
