@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import cloudpickle  # type: ignore[import-untyped]
@@ -18,7 +19,7 @@ from flink_agents_durable.api.agent import ActionSpec, Agent, collect_actions
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.errors import ConfigurationError
 from flink_agents_durable.api.unsupported import unsupported
-from flink_agents_durable.flink import inputs, outputs, requirements, tables
+from flink_agents_durable.flink import awakeables, inputs, outputs, requirements, tables
 from flink_agents_durable.flink.jar import bridge_jar
 from flink_agents_durable.flink.shipping import make_plan
 from flink_agents_durable.flink.types import type_info
@@ -44,10 +45,12 @@ class AgentBuilder:
         environment: AgentsExecutionEnvironment,
         stream: DataStream,
         key_selector: inputs.Selector | None,
+        awakeables: DataStream | None = None,
     ) -> None:
         self._environment = environment
         self._input = stream
         self._key_selector = key_selector
+        self._awakeables = awakeables
         self._output: DataStream | None = None
         self._dead_letters: DataStream | None = None
         self._emits_dead_letters = False
@@ -63,7 +66,9 @@ class AgentBuilder:
         j_env = self._environment._j_env
         config = self._environment._flink_config()
         requirements.refuse_duplicate_uid(j_env, uid)
-        requirements.refuse_batch(config, self._input._j_data_stream.getTransformation())
+        for stream in (self._input, self._awakeables):
+            if stream is not None:
+                requirements.refuse_batch(config, stream._j_data_stream.getTransformation())
         self._environment._prepare_job()
         options = _resolved(self._environment.get_config())
         extra = tuple(spec for spec in builtin_actions() if spec.name not in own_actions)
@@ -89,17 +94,10 @@ class AgentBuilder:
             main_classes,
         )
         names = tuple(name for name, cls in plan.classes.items() if main_classes.get(name) is cls)
-        rows = inputs.encode(
-            self._input,
-            self._key_selector,
-            f"{uid}: key",
-            plan_id,
-            plan.classes,
-            names if self._environment._is_local else (),
-        )
         self._name = uid
+        rows = self._rows(plan_id, plan.classes, names if self._environment._is_local else ())
         j_stream = _java_entry().apply(
-            rows._j_data_stream,
+            rows,
             uid,
             uid,
             bytearray(data),
@@ -110,6 +108,19 @@ class AgentBuilder:
         )
         j_stream.setMaxParallelism(requirements.max_parallelism(self._environment._j_env))
         return outputs.pickled(j_stream)
+
+    def _rows(self, plan_id: str, classes: Mapping[str, type], main_names: tuple[str, ...]) -> Any:
+        """The Java stream of the inputs, with the resolutions of awakeables among them."""
+        name = f"{self._name}: key"
+        shipped = (plan_id, classes, main_names)
+        if self._awakeables is None:
+            return inputs.encode(self._input, self._key_selector, name, *shipped)._j_data_stream
+        rows = inputs.encode(self._input, self._key_selector, name, *shipped, more_fields=1)
+        name = f"{self._name}: awakeables"
+        resolutions = awakeables.encode(self._awakeables, name, *shipped)
+        return _java_entry().withAwakeables(
+            rows._j_data_stream, resolutions._j_data_stream, f"{name} without event time"
+        )
 
     def to_datastream(self, output_type: TypeInformation | type | None = None) -> DataStream:
         """The outputs: pickled Python objects, or elements of `output_type`.

@@ -69,15 +69,20 @@ class AgentsExecutionEnvironment:
     def from_datastream(
         self, input: DataStream, key_selector: Selector | None = None, *, awakeables: DataStream | None = None
     ) -> AgentBuilder:
-        """Each element is an input of an agent. Without a key selector the stream is a keyed one."""
+        """Each element is an input of an agent. Without a key selector the stream is a keyed one.
+
+        `awakeables` carries what `awakeable_result` and `awakeable_failure` make, for those who wait for
+        `ctx.awakeable()`. It passes the queues of the keys, and has no say in event time: it may be a stream
+        without watermarks.
+        """
         if not isinstance(input, DataStream):
             raise ConfigurationError(f"from_datastream takes a DataStream, not a {type(input).__name__}")
-        if awakeables is not None:
+        if awakeables is not None and not isinstance(awakeables, DataStream):
             raise ConfigurationError(
-                "awakeables= is not available in this version of flink-agents-durable yet. The way until "
-                "then: union the answers with the input, and keep what waits in ctx.short_term_memory"
+                f"awakeables= takes a DataStream of awakeable_result(...) and awakeable_failure(...), not a"
+                f" {type(awakeables).__name__}"
             )
-        return AgentBuilder(self, input, key_selector)
+        return AgentBuilder(self, input, key_selector, awakeables)
 
     def from_table(
         self, input: Any, key_selector: Selector | None = None, *, schema: Any = None

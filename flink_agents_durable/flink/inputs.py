@@ -17,7 +17,7 @@ from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.flink import modes
 from flink_agents_durable.flink.values import reader
 
-_BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 Selector: TypeAlias = Callable[[Any], Any] | KeySelector
 
 
@@ -28,8 +28,12 @@ def encode(
     plan_id: str,
     plan_classes: Mapping[str, type],
     main_names: tuple[str, ...] = (),
+    *,
+    more_fields: int = 0,
 ) -> DataStream:
-    """The rows of a stream. Keeps K3: keys are encoded by us, never partitioned by their pickles.
+    """The rows of a stream, with so many empty fields behind theirs.
+
+    Keeps K3: keys are encoded by us, never partitioned by their pickles.
 
     Of a keyed stream the key that PyFlink computed is taken before its own partitioning: that one
     depends on pickled keys, and the operator partitions by the encoded ones anyway.
@@ -43,15 +47,15 @@ def encode(
     if key_selector is not None and not callable(key_selector) and not isinstance(key_selector, KeySelector):
         raise ConfigurationError(f"key_selector is a function or a KeySelector, not {key_selector!r}")
     if keyed:
-        stream = _before_partitioning(stream)
+        stream = before_partitioning(stream)
     kind = modes.type_of(stream)
-    function = EncodeInput(key_selector, keyed, reader(kind), plan_id, plan_classes, main_names)
-    rows = modes.process(stream, function, Types.ROW([_BYTES, _BYTES]), kind, name)
-    _keep_order(stream, rows)
+    function = EncodeInput(key_selector, keyed, reader(kind), plan_id, plan_classes, main_names, more_fields)
+    rows = modes.process(stream, function, Types.ROW([BYTES] * (2 + more_fields)), kind, name)
+    keep_order(stream, rows)
     return rows
 
 
-def _keep_order(stream: DataStream, rows: DataStream) -> None:
+def keep_order(stream: DataStream, rows: DataStream) -> None:
     """With the parallelism of what comes before, records are not spread. Keeps L3: inputs of a key in order."""
     before = stream._j_data_stream.getTransformation()
     if (
@@ -64,7 +68,7 @@ def _keep_order(stream: DataStream, rows: DataStream) -> None:
     )
 
 
-def _before_partitioning(keyed: KeyedStream) -> DataStream:
+def before_partitioning(keyed: KeyedStream) -> DataStream:
     """The rows of (key, value) that a keyed stream partitions."""
     j_stream = keyed._j_data_stream
     inputs = j_stream.getTransformation().getInputs()
@@ -72,21 +76,10 @@ def _before_partitioning(keyed: KeyedStream) -> DataStream:
     return DataStream(java.DataStream(j_stream.getExecutionEnvironment(), inputs.get(0)))
 
 
-class EncodeInput(ProcessFunction):  # type: ignore[misc]
-    """Runs in the tasks. Errors carry their traceback as text: only the message crosses to Java."""
+class EncodeFunction(ProcessFunction):  # type: ignore[misc]
+    """What turns elements into rows, with the classes of the plan."""
 
-    def __init__(
-        self,
-        selector: Selector | None,
-        keyed: bool,
-        read: Callable[[Any], Any] | None,
-        plan_id: str,
-        plan_classes: Mapping[str, type],
-        main_names: tuple[str, ...],
-    ) -> None:
-        self._selector = selector
-        self._keyed = keyed
-        self._read = read
+    def __init__(self, plan_id: str, plan_classes: Mapping[str, type], main_names: tuple[str, ...]) -> None:
         self._plan_id = plan_id
         self._plan_classes = dict(plan_classes)
         self._main_names = main_names
@@ -101,6 +94,29 @@ class EncodeInput(ProcessFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: Any) -> None:
         self._dumps = PayloadCodec(self._plan_classes, self._plan_id).dumps
+
+
+class EncodeInput(EncodeFunction):
+    """Runs in the tasks. Errors carry their traceback as text: only the message crosses to Java."""
+
+    def __init__(
+        self,
+        selector: Selector | None,
+        keyed: bool,
+        read: Callable[[Any], Any] | None,
+        plan_id: str,
+        plan_classes: Mapping[str, type],
+        main_names: tuple[str, ...],
+        more_fields: int = 0,
+    ) -> None:
+        super().__init__(plan_id, plan_classes, main_names)
+        self._more = (None,) * more_fields
+        self._selector = selector
+        self._keyed = keyed
+        self._read = read
+
+    def open(self, runtime_context: Any) -> None:
+        super().open(runtime_context)
         selector = self._selector
         if isinstance(selector, KeySelector):
             selector.open(runtime_context)
@@ -125,13 +141,13 @@ class EncodeInput(ProcessFunction):  # type: ignore[misc]
             encoded = encode_key(key)
         except TypeError as error:
             raise self._failure(f"returned {key!r:.200}", value, error) from error
-        yield Row(encoded, self._dumps((key, value)))
+        yield Row(encoded, self._dumps((key, value)), *self._more)
 
     def _failure(self, what: str, value: Any, error: Exception) -> DurableExecutionError:
         selector = "the keyed stream's key selector" if self._selector is None else _describe(self._selector)
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         return DurableExecutionError(
-            f"{selector} {what} for the record {_shown(value)}: {type(error).__name__}: {error}\n{trace}"
+            f"{selector} {what} for the record {shown(value)}: {type(error).__name__}: {error}\n{trace}"
         )
 
 
@@ -143,7 +159,7 @@ def _describe(selector: Any) -> str:
     return f"key selector {name}{where}"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     try:
         text = repr(value)
     except Exception as error:

@@ -43,6 +43,7 @@ from flink_agents_durable.runtime.task_settings import (
     make_store,
     warn_about_setup,
 )
+from flink_agents_durable.runtime.unresolved import UnresolvedAwakeables
 from flink_agents_durable.runtime.watermarks import WatermarkGate
 
 _log = logging.getLogger(__name__)
@@ -124,7 +125,7 @@ def _as_failure(error: BaseException) -> TaskFailedError:
 class AgentOperator:
     """One subtask. All methods are called on the task thread, never one inside another (K2).
 
-    Those with several arguments (`restore_group`, `restore_key`, `process`, `snapshot`) never raise, see
+    Those with several arguments (`restore_group`, `restore_key`, `process`, `awaken`, `snapshot`) never raise, see
     `open_operator`: they keep the failure, and `start` or `drain` raise it.
     """
 
@@ -165,11 +166,13 @@ class AgentOperator:
         self._stopped_by: int | None = None
         self._held: list[Callable[[], None]] = []
         self._finished = False
+        self._unresolved: UnresolvedAwakeables | None = None  # from the end of the input on
         self._failure: TaskFailedError | None = None
         self.restore_group = LastingMethod(self._restore_group)
         self.restore_key = LastingMethod(self._restore_key)
         self.process = LastingMethod(self._process)
         self.process_batch = LastingMethod(self._process_batch)
+        self.awaken = LastingMethod(self._awaken)
         self.snapshot = LastingMethod(self._snapshot)
         register_plan_classes(plan.plan_id, plan.classes)
 
@@ -257,6 +260,21 @@ class AgentOperator:
             # Brings a `drain`, which raises it; this input stays live, so that no watermark passes it.
             return in_flight, max(1, live), MORE_WORK
 
+    def _awaken(self, key: bytes, group: int, resolution: bytes, stored: bytes | None) -> Result:
+        """The resolution of an awakeable; no watermark waits for it. `stored` is as for `process`."""
+        try:
+            if self._stopped_by is not None:
+                act = partial(self._resolve, bytes(key), group, bytes(resolution), UNKNOWN)
+                self._held.append(act)
+                return None
+            self._raise_kept()
+            self._run_held()
+            self._resolve(bytes(key), group, bytes(resolution), stored)
+            return self._result()
+        except BaseException as error:
+            self._failure = _as_failure(error)
+            return *self._counts, MORE_WORK  # brings a `drain`, which raises it
+
     def watermark(self, timestamp: int) -> Result:
         return self._enter(partial(self._gate.watermark, timestamp))
 
@@ -268,6 +286,9 @@ class AgentOperator:
     ) -> None:
         engine = self._running()
         engine.process(key, group, payload, timestamp, self._gate.admit(), wall_clock(), stored)
+
+    def _resolve(self, key: bytes, group: int, resolution: bytes, stored: bytes | None) -> None:
+        self._running().awaken(key, group, resolution, wall_clock(), stored)
 
     def _enter(self, act: Callable[[], None]) -> Result:
         """After the savepoint of a stop inputs wait, in order, until it is aborted (K7)."""
@@ -290,7 +311,11 @@ class AgentOperator:
 
     def end_input(self) -> Result:
         """Java yields until nothing is live; `drain` goes on meanwhile."""
-        return self._enter(lambda: None)
+        return self._enter(self._end_input)
+
+    def _end_input(self) -> None:
+        self._unresolved = UnresolvedAwakeables(self._running(), self._executor.thread, self._link.wake)
+        self._unresolved.check()
 
     def finish(self) -> None:
         """Nothing may be emitted any more (K7)."""
@@ -321,6 +346,8 @@ class AgentOperator:
                 progress |= self._take_acknowledgements(engine, deadline)
                 progress |= self._fire_timers(engine)
                 self._ports.flush_starts()
+            if self._unresolved is not None:
+                self._unresolved.check()
             return self._result(more=self._has_more())
 
     def _fire_timers(self, engine: Engine) -> bool:
@@ -444,7 +471,14 @@ class AgentOperator:
             _quietly(self._close_lazy, lazy, left() / 2)
         executor_closed = self._executor.close(left())
         self._link.release()  # K11
-        several = (self.restore_group, self.restore_key, self.process, self.process_batch, self.snapshot)
+        several = (
+            self.restore_group,
+            self.restore_key,
+            self.process,
+            self.process_batch,
+            self.awaken,
+            self.snapshot,
+        )
         for method in several:
             method.release()
         self._engine = None

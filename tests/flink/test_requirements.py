@@ -99,10 +99,8 @@ def test_the_max_parallelism_is_explicit(own: int | None, parallelism: int, expe
             "key_selector",
         ),
         (
-            lambda env, agents: agents.from_datastream(
-                env.from_collection([1]), awakeables=env.from_collection([1])
-            ),
-            "not available .* yet",
+            lambda env, agents: agents.from_datastream(env.from_collection([1]), awakeables=[1]),
+            "awakeables= takes a DataStream",
         ),
         (lambda env, agents: agents.from_datastream(env.from_collection([1])).to_datastream(), "apply"),
         (lambda env, agents: agents.from_table("table", lambda row: row), "takes a Table"),

@@ -173,6 +173,12 @@ class FakeFlink:
         stored = self.host.state.get(encoded, {}).get((SEQUENCE, None))
         self._apply(self.rt.process(encoded, group_of(encoded), payload, timestamp, stored))
 
+    def awaken(self, key: Any, id: str, value: Any = None, failure: str | None = None) -> None:
+        encoded = encode_key(key)
+        stored = self.host.state.get(encoded, {}).get((SEQUENCE, None))
+        resolution = pickle.dumps((id, value, failure))
+        self._apply(self.rt.awaken(encoded, group_of(encoded), resolution, stored))
+
     def watermark(self, timestamp: int) -> None:
         self._apply(self.rt.watermark(timestamp))
 

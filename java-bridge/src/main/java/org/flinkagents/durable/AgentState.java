@@ -29,6 +29,7 @@ final class AgentState {
     private static final int UNCLAIMED = 3;
     private static final int SEQUENCE = 4;
     private static final int MEMORY = 5;
+    private static final int EARLY = 6;
 
     private static final String ACTIVE_NAME = "active";
     private static final TypeInformation<byte[]> BYTES =
@@ -43,6 +44,7 @@ final class AgentState {
     private final MapState<Long, byte[]> unclaimed;
     private final ValueState<byte[]> sequence;
     private final MapState<String, byte[]> memory;
+    private final MapState<String, byte[]> early;
 
     AgentState(
             CheckpointableKeyedStateBackend<String> backend,
@@ -56,6 +58,7 @@ final class AgentState {
         unclaimed = store.getMapState(new MapStateDescriptor<>("unclaimed", Types.LONG, BYTES));
         sequence = store.getState(new ValueStateDescriptor<>("sequence", BYTES));
         memory = store.getMapState(new MapStateDescriptor<>("memory", Types.STRING, BYTES));
+        early = store.getMapState(new MapStateDescriptor<>("early", Types.STRING, BYTES));
     }
 
     KeyGroupRange keyGroups() {
@@ -93,6 +96,7 @@ final class AgentState {
             addEntries(flat, JOURNAL, journal);
             addEntries(flat, QUEUED, queued);
             addEntries(flat, UNCLAIMED, unclaimed);
+            addEntries(flat, EARLY, early);
             addValue(flat, SEQUENCE, sequence);
         } finally {
             leave(current);
@@ -152,6 +156,9 @@ final class AgentState {
                 case MEMORY:
                     put(memory, (String) subkey, value);
                     break;
+                case EARLY:
+                    put(early, (String) subkey, value);
+                    break;
                 default:
                     throw new IllegalArgumentException("Unknown state number " + state);
             }
@@ -197,9 +204,9 @@ final class AgentState {
         }
     }
 
-    private static void addEntries(List<Object> flat, int number, MapState<Long, byte[]> state)
+    private static <K> void addEntries(List<Object> flat, int number, MapState<K, byte[]> state)
             throws Exception {
-        for (Map.Entry<Long, byte[]> entry : state.entries()) {
+        for (Map.Entry<K, byte[]> entry : state.entries()) {
             flat.add(number);
             flat.add(entry.getKey());
             flat.add(entry.getValue());

@@ -202,6 +202,11 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     public void processElement(StreamRecord<Row> record) throws Exception {
         String key = (String) getCurrentKey();
         byte[] encoded = (byte[]) record.getValue().getField(0);
+        byte[] awakened = AwakeableRows.resolutionIn(record.getValue());
+        if (awakened != null) {
+            awaken(key, encoded, awakened);
+            return;
+        }
         byte[] payload = (byte[]) record.getValue().getField(1);
         long time = record.getTimestamp();
         Long timestamp = time == TimestampAssigner.NO_TIMESTAMP ? null : Long.valueOf(time);
@@ -213,6 +218,13 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
             admitInputsSoon();
         }
         awaitCapacity();
+    }
+
+    /** Passes the inputs of its key, whose run may wait for it, and is never held back by them. */
+    private void awaken(String key, byte[] encoded, byte[] resolution) throws Exception {
+        admitInputs();
+        Object[] arguments = {encoded, state.keyGroup(key), resolution, state.currentSequence()};
+        unlessStopped(() -> step("awaken", arguments));
     }
 
     private void admitInputs() throws Exception {

@@ -51,6 +51,18 @@ public final class DurableAgents {
     }
 
     /**
+     * The inputs of an agent together with resolutions of its awakeables, for {@link #apply}.
+     *
+     * @param inputs rows of (encoded key, payload, null)
+     * @param resolutions rows of (encoded key, null, resolution)
+     * @param name the name of the operator that takes event time from the resolutions
+     */
+    public static DataStream<Row> withAwakeables(
+            DataStream<Row> inputs, DataStream<Row> resolutions, String name) {
+        return AwakeableRows.union(inputs, resolutions, name);
+    }
+
+    /**
      * The dead letters of an agent.
      *
      * @param outputs what {@link #apply} gave

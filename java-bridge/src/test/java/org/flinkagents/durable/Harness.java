@@ -62,6 +62,10 @@ final class Harness extends KeyedOneInputStreamOperatorTestHarness<String, Row, 
         processElement(new StreamRecord<>(Row.of(bytes(key), bytes(payload))));
     }
 
+    void resolution(String key, String resolution) throws Exception {
+        processElement(new StreamRecord<>(Row.of(bytes(key), null, bytes(resolution))));
+    }
+
     /** Runs what is in the mailbox now, and what that adds. */
     void runMails() throws Exception {
         while (getTaskMailbox().hasMail()) {

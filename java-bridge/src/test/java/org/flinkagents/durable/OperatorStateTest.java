@@ -133,6 +133,7 @@ class OperatorStateTest {
             add(flat, 3, 8L, "u");
             add(flat, 4, null, "s");
             add(flat, 5, "a.b", "m");
+            add(flat, 6, "awk_1", "r");
             withSnapshot(first, List.of(key, flat));
             OperatorSubtaskState snapshot;
             try (Harness harness = open(first, rocksDb)) {
@@ -165,7 +166,10 @@ class OperatorStateTest {
                         bytes("u"),
                         4,
                         null,
-                        bytes("s"));
+                        bytes("s"),
+                        6,
+                        "awk_1",
+                        bytes("r"));
                 assertArrayEquals(new Object[] {"a.b", bytes("m")}, second.host.loadMemory(key));
                 List<Object> removed = new ArrayList<>();
                 for (int i = 0; i < flat.size(); i += 3) {
