@@ -121,7 +121,7 @@ BAD: list[tuple[Callable[[Any], Any], str]] = [
     ),
     (lambda env: env.from_collection([5], Types.LONG()), "awakeables= takes what awakeable_result.* got 5"),
     (
-        lambda env: env.from_collection([awakeable_result(1.5j, "x", 1)]),
+        lambda env: env.from_collection([awakeable_result({"a": 1}, "x", 1)]),
         "awakeables= has an element that cannot",
     ),
 ]

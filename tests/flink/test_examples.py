@@ -22,6 +22,15 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
                 "not checked in time"
             ],
         ),
+        (
+            "human_approval.py",
+            [
+                "A-17       40  approved",
+                "B-23       15  approved",
+                "C-42      900  rejected: too much for one order",
+                "D-99       65  no answer in time",
+            ],
+        ),
     ],
 )
 def test_an_example_prints_its_results(tmp_path: Path, name: str, lines: list[str]) -> None:
