@@ -550,6 +550,28 @@ def test_p20_a_value_that_the_store_does_not_take_fails_the_wait(tmp_path: Path)
         attempts.close()
 
 
+@pytest.mark.parametrize(("value", "seen"), [({"a": (1, b"x")}, {"a": (1, b"x")}), (object, "DurableSeri")])
+def test_values_are_recorded_as_agents_payload_says(attempts: Attempts, value: Any, seen: Any) -> None:
+    """What comes over the network is pickled; what is recorded of it is not, where the option says so."""
+    ids = Ids()
+
+    async def ask(event: InputEvent, ctx: RunnerContext) -> None:
+        id, result = ctx.awakeable()
+        ids(id)
+        try:
+            out(ctx, await result)
+        except DurableExecutionError as error:
+            out(ctx, type(error).__name__[:11])
+
+    for _ in range(2):
+        runner = attempts.start(agent_of(ask), options={"agents.payload": "json"})
+        runner.process("k", 1)
+        runner.run_until_idle()
+        if not runner.idle:
+            runner.resolve(ids.last, value)
+        assert got(runner) == [seen]
+
+
 def test_p14_without_a_store_another_failure_keeps_the_answer(attempts: Attempts) -> None:
     """The execution starts again in place (P14), with the answer that it had."""
     ids = Ids()
