@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -41,6 +41,16 @@ class KeyedState:
                     known.pop((state, subkey), None)
                 else:
                     known[state, subkey] = bytes(value)
+
+    def part(self, owned: Callable[[bytes], bool]) -> KeyedState:
+        """A copy of the keys that are `owned`."""
+        part = KeyedState()
+        part._keys = {key: dict(known) for key, known in self._keys.items() if owned(key)}
+        return part
+
+    def add(self, other: KeyedState) -> None:
+        """Take copies of the keys of another subtask."""
+        self._keys.update({key: dict(known) for key, known in other._keys.items()})
 
     def load(self, key: bytes) -> list[StateEntry]:
         """All of a key but its memory."""

@@ -286,6 +286,24 @@ def failing(world: World) -> Agent:
     return Agent().add_action("act", [InputEvent], act)
 
 
+def late_timeout(world: World) -> Agent:
+    """A time-out that the action raises when something else has come in between (P14)."""
+
+    async def act(event: Any, ctx: Any) -> None:
+        v, late = event.input, None
+        try:
+            await asyncio.wait_for(ctx.durable_execute_async(world.call, f"a{v}"), 1)
+        except asyncio.TimeoutError as error:
+            late = error
+        world.observe(ctx, "late", late is not None)
+        b = await ctx.durable_execute_async(world.call, f"b{v}")
+        if late is not None:
+            raise late
+        world.emit(ctx, "one", v, b)
+
+    return Agent().add_action("act", [InputEvent], act)
+
+
 def versions(world: World) -> Agent:
     """The code changes between attempts: another call in the middle, and one after it that looks the same (P13)."""
 
@@ -442,6 +460,8 @@ class Simulated:
     """It needs a store: without one, a failure that was recorded before a checkpoint and raised after it comes back."""
     lost_head: float = 0.0
     """How often the log loses its head too early."""
+    fork: float = 0.0
+    """How often it goes on in another log."""
 
 
 AGENTS: dict[str, Simulated] = {
@@ -457,9 +477,11 @@ AGENTS: dict[str, Simulated] = {
     "synchronous": Simulated(synchronous, 2),
     "generator": Simulated(generator, 1),
     "failing": Simulated(failing, 1),
+    "late_timeout": Simulated(late_timeout, 1, durable=True),
     "giving_up": Simulated(giving_up, 2),
     "versions": Simulated(versions, 2, versions=True),
     "lossy": Simulated(versions, 2, versions=True, lost_head=0.5),
+    "forked": Simulated(sequence, 2, fork=0.4),
     "swallowing": Simulated(swallowing, 1),
     "big_results": Simulated(big_results, 1, max_record_bytes=4_000),
     "sleeping": Simulated(sleeping, 1),

@@ -12,7 +12,7 @@ from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.testing.simulation import Faults, Violation, World, shortest
 from tests.simulation.agents import AGENTS
 
-SHAPES = (["a"], ["a", "a"], ["a", "b", "a", "b"], ["a", "a", "a"])
+SHAPES = (["a"], ["a", "a"], ["a", "b"], ["a", "b", "a"], ["a", "a", "b", "b"])
 
 
 def make_world(name: str, seed: int, **changes: Any) -> World:
@@ -24,11 +24,11 @@ def make_world(name: str, seed: int, **changes: Any) -> World:
     inputs = [(key, key if equal else f"{key}{place}") for place, key in enumerate(keys)]
     faults = Faults()
     if agent.lost_head:
-        faults = replace(faults, lost_head=agent.lost_head)
-    elif choose.random() < 0.1:
-        faults = replace(faults, fork=0.5)
+        faults = replace(faults, lost_head=agent.lost_head, lost_end=agent.lost_head / 4)
+    elif agent.fork or choose.random() < 0.1:
+        faults = replace(faults, fork=agent.fork or 0.5)
     elif choose.random() < 0.05:
-        faults = replace(faults, lost_head=0.5)
+        faults = replace(faults, lost_head=0.5, lost_end=0.2)
     if agent.versions:
         faults = replace(faults, flip=0.4)
     settings = EngineSettings(

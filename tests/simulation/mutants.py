@@ -371,7 +371,7 @@ def p22_zombies_append(patch: pytest.MonkeyPatch) -> None:
     """P22: a zombie's append is acknowledged, and read by nobody of the attempt after it."""
 
     def append(self: SimulatedLog, attempt: int, batch: Any) -> int:
-        if attempt == self.owner:
+        if all(self.owners.get(group, 0) == attempt for group, _ in batch):
             self.records.extend(batch)
         return self.end
 
@@ -388,10 +388,10 @@ def p23_cut_when_taken(patch: pytest.MonkeyPatch) -> None:
     """P23: the log is cut when a checkpoint is taken, not when it is complete."""
     original = World._trigger_checkpoint
 
-    def trigger(self: World) -> None:
-        original(self)
+    def trigger(self: World, first: Attempt) -> None:
+        original(self, first)
         assert self.pending is not None
-        self.log.truncate(self.pending.position)
+        self.log.truncate(self.pending.positions)
 
     patch.setattr(World, "_trigger_checkpoint", trigger)
 

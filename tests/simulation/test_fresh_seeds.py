@@ -19,11 +19,6 @@ SECONDS = float(os.environ.get("SIMULATION_SECONDS", "10"))
 """How long fresh seeds are tried: long enough to see a gross fault, short enough for each run of the tests."""
 
 
-BLURRED = {"versions", "lossy"}
-"""Not with fresh seeds: about one history in 5,000 of theirs is reported although nothing is wrong, because what
-`World.depends` keeps is shared by two attempts that are alive at once. Mutants and regressions use them."""
-
-
 def test_fresh_seeds() -> None:
     """Every agent in turn, from a seed that nobody has seen; a failure prints it and the shortest history."""
     first = random.SystemRandom().randrange(1 << 40)
@@ -31,7 +26,7 @@ def test_fresh_seeds() -> None:
     logging.disable(logging.CRITICAL)
     try:
         for seed in itertools.count(first):
-            for name in sorted(AGENTS.keys() - BLURRED):
+            for name in sorted(AGENTS):
                 violation = try_history(name, seed)
                 if violation is not None:
                     pytest.fail(explain(name, violation), pytrace=False)

@@ -45,7 +45,7 @@ def caught(mutant: Mutant, agents: list[str], schedules: int) -> int:
 
 SEEN: list[tuple[str, Mutant, list[str], int]] = [
     # rule, engine without it, agents, schedules that suffice
-    ("P1", mutants.p1_order_by_execution, ["two_actions"], 100),
+    ("P1", mutants.p1_order_by_execution, ["events"], 100),
     ("P2", mutants.p2_ids_by_counting, ["twins"], 100),
     ("P2", mutants.p2_ids_without_place, ["twins"], 50),
     ("P2", mutants.p2_random_uuid, ["sequence"], 100),
@@ -84,8 +84,8 @@ SEEN: list[tuple[str, Mutant, list[str], int]] = [
 FOUND: list[tuple[Mutant, list[str], int]] = [
     (mutants.d5_as_completed_through_a_set, ["generated"], 300),
     (mutants.f8_batch_that_was_given_up, ["joined"], 50),
-    (mutants.p14_deadlines_of_earlier_steps, ["generated"], 2000),
-    (mutants.l2_new_ids_in_a_fork, ["generated"], 100),
+    (mutants.p14_deadlines_of_earlier_steps, ["late_timeout"], 100),
+    (mutants.l2_new_ids_in_a_fork, ["forked"], 200),
     (mutants.p17_synchronous_outcomes_are_applied_late, ["synchronous", "swallowing"], 1000),
     (mutants.p13_voided_before_the_cut, ["versions"], 1000),
     (mutants.p8_records_behind_a_gap, ["lossy"], 1000),

@@ -1,10 +1,11 @@
-"""One attempt of the task in the simulator: an engine, and what it has asked for."""
+"""One subtask of one attempt of the job in the simulator: an engine, and what it has asked for."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.api.errors import CallTimeoutError
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.ports import (
     FAILED,
@@ -33,9 +34,12 @@ class Crashed(BaseException):
 class Attempt:
     """The ports of one engine; the world moves what waits here."""
 
-    def __init__(self, world: World, number: int) -> None:
+    def __init__(self, world: World, number: int, groups: frozenset[int]) -> None:
         self.world = world
-        self.number = number
+        self.number = number  # of the job's attempt: all subtasks have the same
+        self.groups = groups
+        self.current = True  # no later attempt of the job has begun
+        self.watched = world.store_durable and not world.flips
         self.store_durable = world.store_durable
         self.max_record_bytes = world.max_record_bytes
         self.state = KeyedState()
@@ -48,7 +52,9 @@ class Attempt:
         self.start_position = 0
         self.lowest_position = 0  # positions of snapshots never decrease
         self.tail: list[tuple[int, bytes]] = []
+        self.misses = False  # records between its checkpoint and the head of the log
         self.acknowledged = 0  # batches that the engine has been told of
+        self.parents: dict[str, int] = {}  # what calls depend on beside their arguments: `World.depends`
         self.timer: int | None = None
         self.opening = 0  # steps of opening that are done
         self.opened = False
@@ -65,11 +71,38 @@ class Attempt:
         """Whether what actions do now still counts."""
         return not self.dead and self.engine.ended is None
 
+    @property
+    def idle(self) -> bool:
+        """Whether all work has ended."""
+        return self.opened and not self.engine.live_runs and not self.batches and not self.calls
+
+    def left(self) -> dict[str, Any]:
+        """What should be nothing when all work has ended, in words."""
+        engine = self.engine
+        return {
+            "runs": engine.live_runs,
+            "in flight": engine.in_flight,
+            "calls": engine.calls,
+            "calls of the executor": self.calls,
+            "timer": self.timer is not None,
+            "timers": engine.timers.next() is not None,
+            "keys": engine.keys,
+            "dirty keys": engine.dirty,
+            "records": [*engine.journal.outbox, *engine.journal.unacknowledged, *self.batches],
+            "commands": [*engine.starts, *engine.cancels, *engine.idle],
+            "entries in the keyed state": self.state.entries(),
+        }
+
+    def close(self) -> None:
+        """What is left of the process ends."""
+        self.dead = True
+        self.engine.close()
+
     def crash_point(self, where: str) -> None:
         """Maybe die here; whoever swallows it cannot do any more."""
         if self.dead:
             raise Crashed
-        if self.world.dies(self, where):
+        if self.current and self.world.dies(self, where):
             self.dead = True
             raise Crashed
 
@@ -78,6 +111,7 @@ class Attempt:
     def append(self, records: list[tuple[int, bytes]]) -> None:
         self.crash_point("before a hand-over")
         self.batches.append(records)
+        self.crash_point("after a hand-over")
 
     def append_and_wait(self, records: list[tuple[int, bytes]]) -> None:
         self.crash_point("before a waiting append")
@@ -125,6 +159,9 @@ class Attempt:
         """Run a call."""
         if self.world.chance(self, "interrupt"):
             return call.id, INTERRUPTED, InterruptedError("interrupted")
+        if call.timeout is not None and self.world.chance(self, "timeout"):
+            return call.id, FAILED, CallTimeoutError(f"{call.name} took longer than {call.timeout} s")
+        self.world.caller = self
         try:
             return call.id, SUCCEEDED, call.function(*call.args, **call.kwargs)
         except Exception as error:

@@ -13,14 +13,18 @@ class Faults:
     """At most so many failures that the simulator makes; those of the agent itself are not counted."""
     crash: float = 0.12
     """Crash between two steps, each time that a step is chosen."""
-    crash_inside: float = 0.008
+    crash_inside: float = 0.012
     """Crash at a port of the engine: before or after an append, a call's start, an output, a timer, a read."""
     zombie: float = 0.5
-    """A crashed attempt goes on unknowingly, until it is fenced."""
+    """A subtask of a crashed attempt goes on unknowingly, until it is fenced."""
     older: float = 0.3
     """Restore from the older one of two retained checkpoints."""
+    rescale: float = 0.3
+    """Restore at another parallelism."""
     interrupt: float = 0.01
     """A call is interrupted instead of ending (I2)."""
+    timeout: float = 0.3
+    """A call with `CallOptions(timeout=)` takes longer than that."""
     unknown_fate: float = 0.01
     """An append fails, written or not (P20)."""
     lost_notification: float = 0.3
@@ -37,6 +41,8 @@ class Faults:
     """The code changes at a restart (`World.version`, 1 or 2)."""
     lost_head: float = 0.0
     """At a restart the head of the log is gone too far."""
+    lost_end: float = 0.0
+    """At a restart the log ends earlier than it did."""
 
 
-NONE = Faults(0, *(0.0,) * 13)
+NONE = Faults(0, *(0.0,) * 16)

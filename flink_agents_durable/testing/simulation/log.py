@@ -1,39 +1,59 @@
-"""The action state store of the simulator: a list, fenced by attempts, that appends one batch at a time."""
+"""The action state store of the simulator: a list, fenced by key group, that appends one batch at a time."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 from flink_agents_durable.store.protocol import StoreFencedError
 
 
 class SimulatedLog:
-    """The log of all attempts under one log id. Positions count records from 1."""
+    """The log of all attempts under one log id. Positions count the records of all key groups from 1."""
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.records: list[tuple[int, bytes]] = []
-        self.head = 0  # records at or below are truncated
-        self.owner = 0
+        self.heads: dict[int, int] = {}  # by key group: records at or below are truncated
+        self.owners: dict[int, int] = {}  # by key group: the attempt that may append
 
     @property
     def end(self) -> int:
         """Position of the last record."""
         return len(self.records)
 
-    def take_over(self, attempt: int) -> None:
+    def take_over(self, attempt: int, groups: Iterable[int]) -> None:
         """Fence older attempts; only then may the end be looked up (P21)."""
-        self.owner = attempt
+        self.owners.update(dict.fromkeys(groups, attempt))
 
     def append(self, attempt: int, batch: list[tuple[int, bytes]]) -> int:
-        """Append a batch; gives the new end. A zombie's batch is refused (P22)."""
-        if attempt != self.owner:
+        """Append a batch; gives the new end. A zombie's batch is refused as a whole (P22)."""
+        if any(self.owners.get(group, 0) != attempt for group, _ in batch):
             raise StoreFencedError(f"attempt {attempt} is fenced")
         self.records.extend(batch)
         return self.end
 
-    def tail(self, position: int) -> list[tuple[int, bytes]]:
-        """Records after a position that are still there."""
-        return self.records[max(position, self.head) :]
+    def tail(self, positions: Mapping[int, int]) -> list[tuple[int, bytes]]:
+        """Records of these key groups after their positions that are still there."""
+        heads = self.heads
+        return [
+            entry
+            for at, entry in enumerate(self.records, 1)
+            if entry[0] in positions and at > positions[entry[0]] and at > heads.get(entry[0], 0)
+        ]
 
-    def truncate(self, position: int) -> None:
-        """Drop the head."""
-        self.head = max(self.head, position)
+    def misses(self, positions: Mapping[int, int]) -> bool:
+        """Whether records after these positions are truncated."""
+        return any(position < self.heads.get(group, 0) for group, position in positions.items())
+
+    def truncate(self, positions: Mapping[int, int]) -> None:
+        """Drop the heads."""
+        for group, position in positions.items():
+            self.heads[group] = max(self.heads.get(group, 0), position)
+
+    def lose_end(self, end: int) -> None:
+        """What lies after this position is gone; positions are never given again."""
+        self.records[end:] = [(NOBODY, b"")] * (self.end - end)
+
+
+NOBODY = -1
+"""No key group: what was there is lost."""

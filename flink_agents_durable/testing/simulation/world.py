@@ -1,8 +1,6 @@
-"""The world of the simulator: source, log, checkpoints, sink, attempts, and a seeded scheduler.
+"""The world of the simulator: source, log, checkpoints, sink, attempts of a job, and a seeded scheduler.
 
-Actions under simulation report what they see by `World.observe` and send outputs by `World.emit`; their durable
-functions are `World.call` and its like. A violation is raised as soon as an invariant breaks; its history names
-every step.
+A violation is raised as soon as an invariant breaks; its history names every step.
 """
 
 from __future__ import annotations
@@ -10,25 +8,28 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.errors import AttemptEndedError, DurableExecutionError
-from flink_agents_durable.api.events import OutputEvent
+from flink_agents_durable.engine.admission import input_digest
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.payload import PayloadCodec
-from flink_agents_durable.engine.ports import JOURNAL, CallStart
-from flink_agents_durable.engine.records import decode_record
+from flink_agents_durable.engine.plan import CompiledPlan
+from flink_agents_durable.engine.ports import CallStart
 from flink_agents_durable.engine.run import Slot
 from flink_agents_durable.engine.settings import EngineSettings
-from flink_agents_durable.testing.keyed_state import KeyedState, key_group
+from flink_agents_durable.testing.keyed_state import MAX_PARALLELISM, KeyedState, key_group
 from flink_agents_durable.testing.simulation.attempt import RETAINED, Attempt, Crashed
-from flink_agents_durable.testing.simulation.attempt_counts import AttemptCounts
+from flink_agents_durable.testing.simulation.checkpoints import CheckpointImage, Restored, facts_in
 from flink_agents_durable.testing.simulation.faults import Faults
-from flink_agents_durable.testing.simulation.invariants import Facts, Invariants, Result
+from flink_agents_durable.testing.simulation.history import SHOWN, Step, record_step, told
+from flink_agents_durable.testing.simulation.invariants import Invariants, Result
 from flink_agents_durable.testing.simulation.log import SimulatedLog
+from flink_agents_durable.testing.simulation.stage import Stage
+from flink_agents_durable.testing.simulation.watched import WatchedDriver, label_of
 
 STEP_LIMIT = 4_000
 """Steps after the last fault: a history that is longer hangs."""
@@ -36,31 +37,37 @@ STEP_LIMIT = 4_000
 GIVE_UP = 40
 """Failures of the task after the last fault: a failure that comes back for ever makes a job give up."""
 
+PARALLELISMS = (1, 3)
+"""Of the job: keys `a` and `b` belong to one subtask at the first, to two at the second."""
+
+ZOMBIES = 3
+"""At a time; older ones have ended."""
+
+SNAPSHOTS = 0.5
+"""How often a snapshot is among the choices: more of them are steps in which nothing happens."""
+
+GAP = 5
+"""Records that a log loses at most: short gaps leave something behind them."""
+
+BORED = 0.25
+"""How likely a step with nothing to do ends the time of faults: what follows would mostly be checkpoints."""
+
+Move = Callable[[Attempt], None]
+
 
 class Violation(AssertionError):
     """An invariant is broken."""
 
-    def __init__(self, seed: int, text: str, history: list[str]) -> None:
+    def __init__(self, seed: int, text: str, history: list[Step], program: Sequence[str] = ()) -> None:
         self.seed = seed
         self.text = text
-        self.history = history
-        lines = history if len(history) <= 100 else ["...", *history[-100:]]
+        self.history = told(history)
+        lines = self.history if len(history) <= SHOWN else ["...", *self.history[-SHOWN:]]
+        lines = [*program, *lines]
         super().__init__(f"seed {seed}: {text}\n  " + "\n  ".join(lines))
 
 
-@dataclass(frozen=True)
-class CheckpointImage:
-    """What a checkpoint holds, and where source and sink were."""
-
-    id: int
-    state: bytes
-    position: int
-    source: tuple[tuple[Any, Any], ...]
-    outputs: int
-    facts: Facts | None
-
-
-class World:
+class World(Stage):
     """One history. `inputs` are (key, value); all values are distinct unless they are `equal`."""
 
     OPENING = ("fence", "read")
@@ -88,18 +95,19 @@ class World:
         self.store_durable = store
         self.max_record_bytes = max_record_bytes
         self.codec = PayloadCodec()
-        self.history: list[str] = []
+        self.history: list[Step] = []
+        self.program = []
         self.version = 1
-        self.flipped = False
-        self.plan = compile_agent(make_agent(self))
+        self.faults = faults or Faults()
+        self.flips = self.faults.flip > 0
+        self.plan = _watched(compile_agent(make_agent(self)))
         self.log = SimulatedLog("simulated")
         self.now = 1_000_000
         self.outputs: list[tuple[Any, Any]] = []
+        self.sent: Counter[str] = Counter()  # what is in the sink
         self.invariants = Invariants(self.violation, self.codec, equal=equal, durable=store)
-        self.executed: Counter[str] = Counter()
-        self.parents: dict[str, int] = {}
+        self.executed = Counter()
         self.broken: Violation | None = None
-        self.faults = faults or Faults()
         self.faulty = True
         self.crashes_left = self.faults.crashes
         self.failures = 0  # of the task since the last fault
@@ -108,88 +116,21 @@ class World:
         self.checkpoints: list[CheckpointImage] = []
         self.taken = 0
         self.pending: CheckpointImage | None = None
-        self.notifications: list[int] = []
-        self.zombie: Attempt | None = None
-        self.attempt = Attempt(self, 0)
-        self.attempt.opened = True
-        self.attempt.engine.resume(self.now)
+        self.notifications: list[tuple[Attempt, int]] = []
+        self.zombies: list[Attempt] = []
+        self.encoded = {key: encode_key(key) for key, _ in inputs}
+        self.groups = {key: key_group(encoded) for key, encoded in self.encoded.items()}
+        self.lost: set[int] = set()  # key groups that have lost records since they were read
+        self.parallelism = PARALLELISMS[0]
+        self.attempts = self._new_attempts(0)
+        for attempt in self.attempts:
+            attempt.opened = True
+            attempt.engine.resume(self.now)
 
-    # --- what agents under simulation use ---
-
-    def observe(self, ctx: Any, place: str, value: Any) -> None:
-        """An action saw a value: on every later attempt it must see the same there."""
-        if self._counts(ctx):
-            self.invariants.observe(ctx._driver.port._execution.run, place, value)
-
-    def emit(self, ctx: Any, place: str, value: Any, *more: Any) -> None:
-        """Send an output: input, place, and what the action has seen."""
-        output = [value, place, list(more)]
-        if self._counts(ctx):
-            self.invariants.expect(ctx._driver.port._execution.run, place, output)
-        ctx.send_event(OutputEvent(output))
-
-    def give_up(self, ctx: Any, action: str, value: Any, error: Exception) -> None:
-        """The action fails for good: a dead letter is due, as `Attempt.emit_dead_letter` writes it."""
-        place = f"dead letter of {action}"
-        output = [value, place, [f"builtins.{type(error).__name__}: {error}"]]
-        if self._counts(ctx):
-            self.invariants.expect(ctx._driver.port._execution.run, place, output)
-
-    def call(self, label: str, fail: float = 0.0) -> Result:
-        """What durable functions of simulated agents do: give a value that no other execution gives."""
-        self.executed[label] += 1
-        # Without a store and checkpoints each failure costs everything: at the end there must be none.
-        if (self.faulty or self.store_durable) and self.random.random() < fail:
-            raise ConnectionError(f"{label} failed {self.executed[label]}")
-        return Result(label, self.executed[label])
-
-    def call_after(self, label: str, parent: str) -> Result:
-        """A call that depends on an earlier one though its arguments do not show it; see `depends`."""
-        self.executed[label] += 1
-        return Result(label, self.executed[label], self.parents[parent])
-
-    def depends(self, ctx: Any, label: str, nonce: int) -> None:
-        """What `call_after` takes for the result of its parent."""
-        if self._counts(ctx):
-            self.parents[label] = nonce
-
-    def check(self, ctx: Any, holds: bool, text: str) -> None:
-        """An invariant of the agent."""
-        if not holds and self._counts(ctx):
-            self.violation(text)
-
-    def big(self, label: str) -> Any:
-        """A result that the store may refuse."""
-        self.executed[label] += 1
-        if self.random.random() < 0.5:
-            return Result(label + " " * 5_000, self.executed[label])
-        return Result(label, self.executed[label])
-
-    def remember(self, ctx: Any, path: str, value: Any) -> None:
-        """Write to memory."""
-        ctx.short_term_memory.set(path, (ctx._driver.port.id, value))
-
-    def recall(self, ctx: Any, path: str) -> Any:
-        """Read from memory; only completed executions may have written it."""
-        writer, value = ctx.short_term_memory.get(path, (0, None))
-        if writer and self._counts(ctx):
-            self.invariants.reads(ctx._driver.port.id, writer)
-        return value
-
-    def completes(self, ctx: Any) -> None:
-        """The last thing that an action does, if others read what it has written."""
-        if self._counts(ctx):
-            self.invariants.facts.completed.add(ctx._driver.port.id)
-
-    def _counts(self, ctx: Any) -> bool:
-        """Whether an action belongs to the present attempt, and the attempt to the living."""
-        attempt = ctx._driver.port._engine.ports
-        return attempt is self.attempt and self.attempt.alive
-
-    def violation(self, text: str) -> None:
+    def violation(self, text: str) -> NoReturn:
         """Raise a violation with the history."""
         # An action may swallow what is raised in it: the next step raises it again.
-        self.broken = self.broken or Violation(self.seed, text, list(self.history))
+        self.broken = self.broken or Violation(self.seed, text, self.history, self.program)
         raise self.broken
 
     # --- what attempts report ---
@@ -197,28 +138,30 @@ class World:
     def counts(self, attempt: Attempt) -> bool:
         """Whether what an attempt does matters: a zombie's log may be one that nobody reads any more."""
         followed = attempt.log is self.log and self.store_durable and not self.invariants.lossy
-        return attempt is self.attempt or followed
+        return attempt.current or followed
 
     def chance(self, attempt: Attempt, fault: str) -> bool:
         """Whether a fault happens now."""
-        probability: float = getattr(self.faults, fault)
-        if not probability or not self.faulty or attempt is not self.attempt:
+        if not self.faulty or not attempt.current:
             return False
-        return self.random.random() < probability
+        probability: float = getattr(self.faults, fault)
+        return probability > 0 and self.random.random() < probability
 
     def dies(self, attempt: Attempt, where: str) -> bool:
         """Whether an attempt dies inside a step."""
-        if self.crashes_left and self.chance(attempt, "crash_inside"):
-            self.history.append(f"[{attempt.number}] crash {where}")
+        if self.crashes_left and self.faulty and self.random.random() < self.faults.crash_inside:
+            self.history.append(("[{}] crash {}", attempt.number, where))
             return True
         return False
 
     def started(self, attempt: Attempt, call: CallStart) -> Slot:
         """A call or a reconciler starts."""
         slot = attempt.engine.calls[call.id]
-        self.history.append(f"[{attempt.number}] starts {call.name} {slot.spec.args[0]}")
+        reconciler = call.function is slot.spec.reconciler
+        what = "reconciler" if reconciler else "call"
+        self.history.append(("[{}] {} {} starts", attempt.number, what, label_of(slot.spec)))
         if self.counts(attempt):
-            self.invariants.starts(slot, call.function is slot.spec.reconciler, attempt is self.attempt)
+            self.invariants.starts(slot, reconciler, attempt.current)
         return slot
 
     def append(self, attempt: Attempt, batch: list[tuple[int, bytes]]) -> int:
@@ -229,24 +172,31 @@ class World:
             return end  # what a zombie adds after a fork, or in vain, concerns nobody
         for _, data in batch:
             record = self.invariants.appended(data)
-            self.history.append(
-                f"[{attempt.number}] appends kind {record.kind} run {record.sequence} number {record.number}"
-                f" execution {record.execution % 997} slot {record.slot} ok {record.ok} {record.slots or ''}"
-            )
+            self.history.append(record_step(attempt.number, record))
         return end
 
     def emitted(self, attempt: Attempt, key: Any, output: Any) -> None:
         """An output leaves the operator."""
-        if attempt is self.attempt:
-            self.history.append(f"[{self.attempt.number}] emits {output!r}")
+        if attempt.current:
+            text = repr(output)
+            self.history.append(("[{}] emits {}", attempt.number, text))
             self.outputs.append((key, output))
+            self.sent[text] += 1
+            self.invariants.check_output(text, self.sent[text])
 
     # --- steps ---
 
     def run(self) -> None:
         """Run the history to its end, and check what must hold then."""
+        try:
+            self._run()
+        finally:
+            for attempt in [*self.attempts, *self.zombies]:
+                attempt.close()
+
+    def _run(self) -> None:
         for _ in range(self.steps):
-            if not self.step():
+            if not self.step() or (self._idle() and self.random.random() < BORED):
                 break
         self.faulty = False
         self.history.append("no more faults")
@@ -257,182 +207,190 @@ class World:
             self.violation("it never ends")
         self._check_end()
 
+    def _idle(self) -> bool:
+        """Whether all inputs have been worked on, for now."""
+        return not self.source and all(attempt.idle for attempt in self.attempts)
+
     def step(self) -> bool:
         """One random step; False if nothing can move."""
         choices = self._choices()
         if not choices:
             return False
-        step = self.random.choice(choices)
-        attempt = self.attempt
+        move, attempt = choices[int(self.random.random() * len(choices))]
         try:
-            step()
+            move(attempt)
         except (Crashed, AttemptEndedError) as error:
-            if attempt is not self.attempt:
+            if not attempt.current:
                 raise
-            self.history.append(f"[{attempt.number}] ends: {error}")
-            self._restart(zombie=False)
+            self.history.append(("[{}] ends: {}", attempt.number, error))
+            self._restart(attempt)
         except DurableExecutionError as error:
             self.failures += not self.faulty
             if self.failures > GIVE_UP:
                 self.violation(f"the job gives up: {error}")
-            self.history.append(f"[{attempt.number}] the task fails: {error}")
-            self._restart(zombie=False)
+            self.history.append(("[{}] the task fails: {}", attempt.number, error))
+            self._restart(attempt)
         if self.broken is not None:
             raise self.broken
-        if self.attempt.engine.stats.mismatches and not self._may_differ():
+        if attempt.engine.stats.mismatches and attempt.current and not self._may_differ():
             self.violation("a replay asked for another call than the recorded one")
         return True
 
     def _may_differ(self) -> bool:
         """Whether a replay may ask for other calls than before."""
-        return self.flipped or bool(self.invariants.facts.changed) or self.invariants.lossy
+        invariants = self.invariants
+        return invariants.flipped or bool(invariants.facts.changed) or invariants.lossy
 
-    def _choices(self) -> list[Callable[[], None]]:
-        attempt = self.attempt
-        faulty = self.faulty
-        choices: list[Callable[[], None]] = []
-        if not attempt.opened:
-            choices.append(self._open)
-        else:
-            if self.source:
-                choices.append(self._arrive)
-            choices += [self._finish] * min(3, len(attempt.calls))
-            choices += [attempt.write_one] * min(2, len(attempt.batches))
-            if attempt.acknowledged < len(attempt.positions):
-                choices += [self._acknowledge] * 2
-            # Without a store nothing is kept between failures: deadlines must not come before everything else.
-            if attempt.timer is not None and (faulty or self.store_durable or not choices):
-                choices.append(self._fire)
-            if faulty:
-                choices += [self._trigger_checkpoint, self._flush][: 2 if self.pending is None else 0]
-                if self.chance(attempt, "wake_up"):
-                    choices.append(self._wake_up)
-                if self.chance(attempt, "stop"):
-                    choices = [self._stop_with_savepoint]
+    def _choices(self) -> list[tuple[Move, Attempt]]:
+        faulty, first = self.faulty, self.attempts[0]
+        if self.crashes_left and self.chance(first, "crash"):
+            return [(self._crash, attempt) for attempt in self.attempts]
+        choices: list[tuple[Move, Attempt]] = []
+        opened = True
+        for attempt in self.attempts:
+            if attempt.opened:
+                self._add_moves(choices, attempt)
+            else:
+                opened = False
+                choices.append((self._open, attempt))
+        if opened and faulty:
+            if self.chance(first, "stop"):
+                return [(self._stop_with_savepoint, first)]
+            if self.pending is None and self.random.random() < SNAPSHOTS:
+                choices.append((self._trigger_checkpoint, first))
+                choices.append((self._flush, first))
         if self.pending is not None:
-            choices.append(self._complete_checkpoint)
+            choices.append((self._complete_checkpoint, first))
             if faulty:
-                choices.append(self._abort_checkpoint)
+                choices.append((self._abort_checkpoint, first))
         if self.notifications:
-            choices.append(self._notify)
-        if self.zombie is not None:
-            zombie = self.zombie
-            moves = bool(zombie.batches or zombie.calls) + (zombie.acknowledged < len(zombie.positions))
-            choices += [self._zombie_step] * moves
-        if self.crashes_left and self.chance(attempt, "crash"):
-            choices = [self._crash]
+            choices.append((self._notify, first))
+        for zombie in self.zombies:
+            if zombie.batches or zombie.calls or zombie.acknowledged < len(zombie.positions):
+                choices.append((self._zombie_step, zombie))
+        # Without a store nothing is kept between failures: deadlines must not come before everything else.
+        if faulty or self.store_durable or not choices:
+            for attempt in self.attempts:
+                if attempt.timer is not None and attempt.opened:
+                    choices.append((self._fire, attempt))
         return choices
 
-    def _arrive(self) -> None:
-        key, value = self.source.pop(0)
-        self.history.append(f"input {key} {value}")
-        self.now += 1
-        encoded = encode_key(key)
-        payload = self.codec.dumps((key, value))
-        self.attempt.engine.process(encoded, key_group(encoded), payload, None, 0, self.now)
+    def _add_moves(self, choices: list[tuple[Move, Attempt]], attempt: Attempt) -> None:
+        if self.source and self.groups[self.source[0][0]] in attempt.groups:
+            choices.append((self._arrive, attempt))
+        if attempt.calls:
+            choices += [(self._finish, attempt)] * min(3, len(attempt.calls))
+        if attempt.batches:
+            choices += [(Attempt.write_one, attempt)] * min(2, len(attempt.batches))
+        if attempt.acknowledged < len(attempt.positions):
+            choices += [(self._acknowledge, attempt)] * 2
+        if self.faulty and self.chance(attempt, "wake_up"):
+            choices.append((self._wake_up, attempt))
 
-    def _finish(self) -> None:
-        attempt = self.attempt
-        id = self.random.choice(sorted(attempt.calls))
+    def _arrive(self, attempt: Attempt) -> None:
+        key, value = self.source.pop(0)
+        self.history.append(("input {} {}", key, value))
+        self.now += 1
+        payload = self.codec.dumps((key, value))
+        attempt.engine.process(self.encoded[key], self.groups[key], payload, None, 0, self.now)
+
+    def _finish(self, attempt: Attempt) -> None:
+        id = self.random.choice(list(attempt.calls))
         call, slot = attempt.calls.pop(id)
         self.now += self.random.randrange(3)
         completion = attempt.outcome(call, slot)
-        self.history.append(f"[{attempt.number}] {call.name} ends: {completion[2]!r}")
+        self.history.append(("[{}] call {} ends: {!r}", attempt.number, label_of(slot.spec), completion[2]))
         attempt.engine.complete([completion], self.now)
 
-    def _acknowledge(self) -> None:
-        attempt = self.attempt
+    def _acknowledge(self, attempt: Attempt) -> None:
         attempt.acknowledged = self.random.randint(attempt.acknowledged + 1, len(attempt.positions))
-        self.history.append(f"[{attempt.number}] acknowledged up to batch {attempt.acknowledged}")
+        self.history.append(("[{}] acknowledged up to batch {}", attempt.number, attempt.acknowledged))
         attempt.engine.acknowledge(attempt.acknowledged, self.now)
 
-    def _fire(self) -> None:
-        attempt = self.attempt
+    def _fire(self, attempt: Attempt) -> None:
         assert attempt.timer is not None
         self.now = max(self.now, attempt.timer)
-        self.history.append(f"[{attempt.number}] time {self.now}")
+        self.history.append(("[{}] time {}", attempt.number, self.now))
         attempt.engine.fire_timers(self.now)
 
-    def _wake_up(self) -> None:
+    def _wake_up(self, attempt: Attempt) -> None:
         """A wake-up for nothing: too early, or a second time."""
-        engine = self.attempt.engine
+        engine = attempt.engine
         self.history.append("wake-ups for nothing")
         engine.fire_timers(self.now)
-        engine.acknowledge(self.attempt.acknowledged, self.now)
+        engine.acknowledge(attempt.acknowledged, self.now)
         engine.complete([(-1, 0, Result("late", 0))], self.now)
 
-    # --- checkpoints ---
+    # --- checkpoints: subtasks do not meet, so that their parts may be taken at one moment ---
 
-    def _flush(self) -> None:
+    def _flush(self, _: Attempt) -> None:
         """Changed keys are written early (K6)."""
         self.history.append("keyed state is written")
-        self.attempt.state.apply(self.attempt.engine.snapshot())
+        for attempt in self.attempts:
+            attempt.state.apply(attempt.engine.snapshot())
 
     def _snapshot(self) -> CheckpointImage:
-        attempt = self.attempt
-        attempt.state.apply(attempt.engine.snapshot())
+        state = KeyedState()
+        positions: dict[int, int] = {}
+        for attempt in self.attempts:
+            attempt.state.apply(attempt.engine.snapshot())
+            state.add(attempt.state)
+            positions |= dict.fromkeys(attempt.groups, self._snapshot_position(attempt))
+        self.taken += 1
+        facts = None
+        if not self.store_durable or self.faults.fork:
+            facts = facts_in(self.invariants, [state])
+        source, outputs = tuple(self.source), len(self.outputs)
+        return CheckpointImage(self.taken, self.log.id, state, positions, source, outputs, facts)
+
+    def _snapshot_position(self, attempt: Attempt) -> int:
         position = attempt.applied_position
         if self.chance(attempt, "lag"):
             earlier = [known for known in attempt.positions if attempt.lowest_position <= known < position]
             position = self.random.choice([attempt.lowest_position, *earlier])
         attempt.lowest_position = position
-        self.taken += 1
-        facts = None
-        if not self.store_durable or self.faults.fork:
-            facts = self._facts_of(attempt.state)
-        state = attempt.state.to_checkpoint(self.log.id, {})
-        return CheckpointImage(self.taken, state, position, tuple(self.source), len(self.outputs), facts)
+        return position
 
-    def _facts_of(self, state: KeyedState) -> Facts:
-        """What is known when only a checkpoint is left: what was seen, and the records in it."""
-        facts = self.invariants.image()
-        facts.recorded, facts.dead = {}, {}
-        facts.attempts = AttemptCounts()
-        for key in state.active_keys():
-            for kind, _, data in state.load(key):
-                if kind == JOURNAL:
-                    self.invariants.learn(facts, decode_record(data))
-        return facts
-
-    def _trigger_checkpoint(self) -> None:
+    def _trigger_checkpoint(self, first: Attempt) -> None:
         self.pending = image = self._snapshot()
-        self.history.append(f"[{self.attempt.number}] snapshot {image.id} at {image.position}")
-        self.attempt.retained.taken(image.id, {0: image.position})
+        self.history.append(("[{}] snapshot {} at {}", first.number, image.id, image.positions))
+        for attempt in self.attempts:
+            positions = {group: image.positions[group] for group in attempt.groups}
+            attempt.retained.taken(image.id, positions)
 
-    def _complete_checkpoint(self) -> None:
+    def _complete_checkpoint(self, _: Attempt) -> None:
         assert self.pending is not None
-        self.history.append(f"checkpoint {self.pending.id} completes")
+        self.history.append(("checkpoint {} completes", self.pending.id))
         self.checkpoints = [*self.checkpoints, self.pending][-RETAINED:]
-        self.notifications.append(self.pending.id)
+        self.notifications += [(attempt, self.pending.id) for attempt in self.attempts]
         self.pending = None
 
-    def _abort_checkpoint(self) -> None:
+    def _abort_checkpoint(self, _: Attempt) -> None:
         assert self.pending is not None
         self.history.append("checkpoint aborted")
-        self.attempt.retained.aborted(self.pending.id)
+        for attempt in self.attempts:
+            attempt.retained.aborted(self.pending.id)
         self.pending = None
 
-    def _notify(self) -> None:
-        id = self.notifications.pop(0)
-        if self.chance(self.attempt, "lost_notification"):
+    def _notify(self, _: Attempt) -> None:
+        attempt, id = self.notifications.pop(0)
+        if self.chance(attempt, "lost_notification"):
             return
-        positions = self.attempt.retained.completed(id)
+        positions = attempt.retained.completed(id)
         if positions is not None:
-            self.history.append(f"log cut at {positions[0]}")
-            self.log.truncate(positions[0])
+            self.history.append(("log cut at {}", positions))
+            self.log.truncate(positions)
 
-    def _stop_with_savepoint(self) -> None:
+    def _stop_with_savepoint(self, first: Attempt) -> None:
         """Stop, and start again from the savepoint, which counts for no truncation (P23)."""
         image = self._snapshot()
-        self.history.append(f"stop with savepoint at {image.position}")
+        self.history.append(("stop with savepoint at {}", image.positions))
         self.checkpoints = [image]
-        self._restart(zombie=False)
+        self._restart(None, zombies=0.0)
 
     # --- failures ---
 
-    def _zombie_step(self) -> None:
-        zombie = self.zombie
-        assert zombie is not None
+    def _zombie_step(self, zombie: Attempt) -> None:
         try:
             if zombie.acknowledged < len(zombie.positions):
                 zombie.acknowledged = len(zombie.positions)
@@ -440,35 +398,55 @@ class World:
             elif zombie.batches:
                 zombie.write_one()
             else:
-                id = self.random.choice(sorted(zombie.calls))
+                id = self.random.choice(list(zombie.calls))
                 zombie.engine.complete([zombie.outcome(*zombie.calls.pop(id))], self.now)
         except (Crashed, DurableExecutionError) as error:
-            self.history.append(f"zombie [{zombie.number}] ends: {error}")
-            self.zombie = None
+            self.history.append(("zombie [{}] ends: {}", zombie.number, error))
+            self.zombies.remove(zombie)
+            zombie.close()
 
-    def _crash(self) -> None:
-        self.history.append(f"[{self.attempt.number}] crash")
-        self._restart(zombie=self.attempt.opened and self.random.random() < self.faults.zombie)
+    def _crash(self, attempt: Attempt) -> None:
+        self.history.append(("[{}] crash", attempt.number))
+        self._restart(None)
 
-    def _restart(self, *, zombie: bool) -> None:
+    def _restart(self, failed: Attempt | None, zombies: float | None = None) -> None:
+        """All subtasks end, or go on as zombies, and start again from a checkpoint."""
         if self.faulty:
             self.crashes_left = max(0, self.crashes_left - 1)
-        old = self.attempt
-        self.zombie = old if zombie else None
+        old = self.attempts
+        zombies = self.faults.zombie if zombies is None else zombies
+        lives = [a for a in old if a is not failed and a.opened and self.random.random() < zombies]
+        known = self.zombies
+        self.zombies = [*known, *lives][-ZOMBIES:]
         self.pending = None
         self.notifications = []
-        if len(self.checkpoints) == 2 and self.chance(old, "older"):
+        if len(self.checkpoints) == 2 and self.chance(old[0], "older"):
             self.checkpoints.pop()
             self.history.append("restore from the older checkpoint")
         image = self.checkpoints[-1] if self.checkpoints else None
         del self.outputs[image.outputs if image else 0 :]
+        self.sent = Counter(repr(output) for _, output in self.outputs)
         self.source = list(image.source) if image else list(self.inputs)
         self._shuffle_keys()
+        self._change_circumstances(old[0], image)
+        self.attempts = self._new_attempts(old[0].number + 1)
+        for attempt in old:
+            attempt.current = False
+        for attempt in [attempt for attempt in (*old, *known) if attempt not in self.zombies]:
+            self._close(attempt)
+
+    def _change_circumstances(self, old: Attempt, image: CheckpointImage | None) -> None:
+        """Other code, another parallelism, another log, or a log that has lost something."""
         if self.chance(old, "flip"):
-            self.version, self.flipped = 3 - self.version, True
-            self.history.append(f"version {self.version} of the code")
+            self.version, self.invariants.flipped = 3 - self.version, True
+            self.history.append(("version {} of the code", self.version))
+        if len(self.groups) > 1 and self.chance(old, "rescale"):
+            self.parallelism = self.random.choice(PARALLELISMS)
+            self.history.append(("parallelism {}", self.parallelism))
         if self.chance(old, "lost_head"):
             self._lose_head()
+        if self.chance(old, "lost_end"):
+            self._lose_end()
         if self.store_durable and self.chance(old, "fork"):
             self.log = SimulatedLog(f"fork {old.number}")
             self.checkpoints = self.checkpoints[-1:]
@@ -477,20 +455,31 @@ class World:
             self.invariants.facts.numbers.clear()
         elif not self.store_durable:
             self.invariants.restore(image.facts if image else None)
-        self.attempt = Attempt(self, old.number + 1)
-        if not zombie:
-            self._close(old)
+
+    def _new_attempts(self, number: int) -> list[Attempt]:
+        """A subtask for each set of keys that belong together at this parallelism."""
+        subtasks: dict[int, set[int]] = {}
+        for group in self.groups.values():
+            subtasks.setdefault(group * self.parallelism // MAX_PARALLELISM, set()).add(group)
+        return [Attempt(self, number, frozenset(groups)) for groups in subtasks.values()]
 
     def _lose_head(self) -> None:
-        position = self.checkpoints[-1].position if self.checkpoints else 0
-        if position < self.log.end:
-            self.log.truncate(self.random.randint(position, self.log.end))
+        at = min(self.checkpoints[-1].positions.values()) if self.checkpoints else 0
+        if at < self.log.end:
+            at = self.random.randint(at, min(self.log.end, at + GAP))
+            self.log.truncate(dict.fromkeys(self.groups.values(), at))
             self.invariants.lossy = True
-            self.history.append(f"the log is gone up to {self.log.head}")
+            self.history.append(("the log is gone up to {}", at))
+
+    def _lose_end(self) -> None:
+        at = self.random.randint(max(0, self.log.end - GAP), self.log.end)
+        self.log.lose_end(at)
+        self.lost = set(self.groups.values())
+        self.invariants.lossy = True
+        self.history.append(("the log is gone after {}", at))
 
     def _close(self, attempt: Attempt) -> None:
-        attempt.dead = True
-        attempt.engine.close()
+        attempt.close()
         engine = attempt.engine
         if engine.keys or engine.calls or engine.dirty:
             self.violation("something is left in an engine that was closed")
@@ -509,31 +498,21 @@ class World:
 
     # --- opening ---
 
-    def _open(self) -> None:
+    def _open(self, attempt: Attempt) -> None:
         """Fence, find the end, read; then merge and resume (P21)."""
-        attempt = self.attempt
         step = self.OPENING[attempt.opening]
         attempt.opening += 1
-        self.history.append(f"[{attempt.number}] opens: {step}")
+        self.history.append(("[{}] opens: {}", attempt.number, step))
         image = self.checkpoints[-1] if self.checkpoints else None
-        position = (
-            image.position
-            if image and KeyedState.from_checkpoint(image.state)[1].log_id == self.log.id
-            else 0
-        )
         if step == "fence":
-            self.log.take_over(attempt.number)
+            self.log.take_over(attempt.number, attempt.groups)
         else:
-            if position < self.log.head and self.invariants.lossy:
-                self.invariants.lose()
-            elif position < self.log.head:
-                self.violation(f"the log was cut at {self.log.head}, the restore needs it from {position}")
-            attempt.tail = self.log.tail(position)
-            attempt.start_position = attempt.lowest_position = self.log.end
+            self._read(attempt, image)
         if attempt.opening < len(self.OPENING):
             return
         if image is not None:
-            attempt.state, _ = KeyedState.from_checkpoint(image.state)
+            attempt.state = image.state.part(lambda key: key_group(key) in attempt.groups)
+        self._check_restored(attempt, image)
         engine = attempt.engine
         for key in attempt.state.active_keys():
             attempt.crash_point("while state is restored")
@@ -544,30 +523,52 @@ class World:
         attempt.opened = True
         engine.resume(self.now)
 
+    def _read(self, attempt: Attempt, image: CheckpointImage | None) -> None:
+        positions = dict.fromkeys(attempt.groups, 0)
+        if image is not None and image.log_id == self.log.id:
+            positions = {group: image.positions[group] for group in attempt.groups}
+        attempt.misses = self.log.misses(positions)
+        if attempt.misses and not self.invariants.lossy:
+            self.violation(f"the log was cut at {self.log.heads}, the restore needs it from {positions}")
+        attempt.tail = self.log.tail(positions)
+        attempt.start_position = attempt.lowest_position = self.log.end
+
+    def _check_restored(self, attempt: Attempt, image: CheckpointImage | None) -> None:
+        """State and tail hold what is known to be durable; after a loss only that is known."""
+        invariants = self.invariants
+        restored = Restored(invariants, attempt.state, attempt.tail)
+        mine = {self.encoded[key] for key, group in self.groups.items() if group in attempt.groups}
+        if attempt.misses or not attempt.groups.isdisjoint(self.lost):
+            self.lost -= attempt.groups
+            invariants.lose(mine, restored.records)
+        elif self.store_durable and not invariants.lossy and (image is None or image.log_id == self.log.id):
+            if not invariants.equal:
+                restored.pending |= {self._run_key(entry) for entry in self.source}
+            pending = {run for run in restored.pending if run[0] in mine}
+            invariants.check_restored(restored.records, pending, restored.done)
+
+    def _run_key(self, entry: tuple[Any, Any]) -> tuple[bytes, bytes, int]:
+        key, value = entry
+        digest = input_digest(value, self.codec.dumps(entry))
+        return self.invariants.run_key(self.encoded[key], digest, 0)
+
     # --- the end ---
 
     def _check_end(self) -> None:
-        attempt, engine = self.attempt, self.attempt.engine
+        first = self.attempts[0]
         for _ in range(RETAINED):  # after which nothing of the log is needed any more
-            self._trigger_checkpoint()
-            self._complete_checkpoint()
+            self._trigger_checkpoint(first)
+            self._complete_checkpoint(first)
             while self.notifications:
-                self._notify()
-        left = {
-            "runs": engine.live_runs,
-            "in flight": engine.in_flight,
-            "calls": engine.calls,
-            "calls of the executor": attempt.calls,
-            "timer": attempt.timer is not None,
-            "timers": engine.timers.next() is not None,
-            "keys": engine.keys,
-            "dirty keys": engine.dirty,
-            "records": [*engine.journal.outbox, *engine.journal.unacknowledged, *attempt.batches],
-            "commands": [*engine.starts, *engine.cancels, *engine.idle],
-            "entries in the keyed state": attempt.state.entries(),
-            "records in the log": self.log.tail(0) if self.store_durable else (),
-        }
-        for what, value in left.items():
-            if value:
-                self.violation(f"left at the end: {what}: {value}")
+                self._notify(first)
+        for attempt in self.attempts:
+            for what, value in attempt.left().items():
+                if value:
+                    self.violation(f"left at the end: {what}: {value}")
+        if self.store_durable and self.log.tail(dict.fromkeys(self.groups.values(), 0)):
+            self.violation("left at the end: records in the log")
         self.invariants.check_outputs(self.outputs, self.inputs, ordered=not self.reorder)
+
+
+def _watched(plan: CompiledPlan) -> CompiledPlan:
+    return CompiledPlan.of([replace(action, make_driver=WatchedDriver) for action in plan.by_name.values()])

@@ -1,0 +1,77 @@
+"""Checkpoints of the simulated job: the state of all subtasks, where they stood in the log, source and sink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, QUEUED, UNCLAIMED
+from flink_agents_durable.engine.records import decode_record
+from flink_agents_durable.engine.snapshot import QueuedImage, RunImage, UnclaimedImage
+from flink_agents_durable.testing.keyed_state import KeyedState
+from flink_agents_durable.testing.simulation.attempt_counts import AttemptCounts
+from flink_agents_durable.testing.simulation.invariants import Facts, Invariants, RunKey
+
+_run = msgspec.msgpack.Decoder(RunImage)
+_queued = msgspec.msgpack.Decoder(QueuedImage)
+_unclaimed = msgspec.msgpack.Decoder(UnclaimedImage)
+
+
+@dataclass(frozen=True)
+class CheckpointImage:
+    """What a checkpoint holds, and where source and sink were."""
+
+    id: int
+    log_id: str
+    state: KeyedState
+    positions: Mapping[int, int]
+    """By key group."""
+    source: tuple[tuple[Any, Any], ...]
+    outputs: int
+    facts: Facts | None
+
+
+def facts_in(invariants: Invariants, states: Iterable[KeyedState]) -> Facts:
+    """What is known when only a checkpoint is left: what was seen, and the records in it."""
+    facts = invariants.facts.copy()
+    facts.recorded, facts.dead, facts.records = {}, {}, {}
+    facts.attempts = AttemptCounts()
+    for state in states:
+        for key in state.active_keys():
+            for kind, _, data in state.load(key):
+                if kind == JOURNAL:
+                    invariants.learn(facts, decode_record(data))
+    return facts
+
+
+class Restored:
+    """The records that a restore begins with, and the runs that need theirs."""
+
+    def __init__(self, invariants: Invariants, state: KeyedState, tail: Iterable[tuple[int, bytes]]) -> None:
+        self.records: list[bytes] = []
+        self.pending: set[RunKey] = set()
+        self.done: dict[RunKey, list[int]] = {}
+        self._invariants = invariants
+        for key in state.active_keys():
+            for kind, _, data in state.load(key):
+                self._add(key, kind, data)
+        self.records += [data for _, data in tail]
+
+    def _add(self, key: bytes, kind: int, data: bytes) -> None:
+        if kind == JOURNAL:
+            self.records.append(data)
+        elif kind == ACTIVE:
+            image = _run.decode(data)
+            run = self._invariants.run_key(key, image.digest, image.sequence)
+            self.pending.add(run)
+            self.done[run] = image.done
+        elif kind == QUEUED:
+            queued = _queued.decode(data)
+            self.pending.add(self._invariants.run_key(key, queued.digest, queued.sequence))
+            self.records += queued.records
+        elif kind == UNCLAIMED:
+            unclaimed = _unclaimed.decode(data)
+            self.records += unclaimed.records
