@@ -18,7 +18,7 @@ SEEN: list[tuple[Mutant, list[str], int]] = [
     (retry_mutants.p19_kills_are_counted, ["retrying"], 50),
     (retry_mutants.p19_one_attempt_too_many, ["retrying"], 50),
     (retry_mutants.p14_the_count_outlives_a_reopening, ["retrying_uncaught"], 50),
-    (retry_mutants.p13_attempts_outlive_a_cut, ["retrying_versions"], 150),
+    (retry_mutants.p13_attempts_outlive_a_cut, ["retrying_versions"], 700),
     (retry_mutants.f11_places_are_kept, ["retrying_uncaught"], 50),
     (retry_mutants.p3_back_off_before_the_ack, ["retrying"], 50),
     (retry_mutants.f8_a_back_off_outlives_its_batch, ["retrying_batch"], 50),
