@@ -53,6 +53,7 @@ _LAZY = {
     "ChatMessage": "api.chat",
     "ChatRequestEvent": "api.chat_events",
     "ChatResponseEvent": "api.chat_events",
+    "KafkaActionStateStore": "store.kafka",
     "MessageRole": "api.chat",
     "ToolResponse": "api.tools",
     "InvalidAnswerError": "agents.conversation",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from flink_agents_durable.models.chat_model import BaseChatModelSetup as BaseChatModelSetup
     from flink_agents_durable.models.openai import OpenAIChatModelConnection as OpenAIChatModelConnection
     from flink_agents_durable.models.openai import OpenAIChatModelSetup as OpenAIChatModelSetup
+    from flink_agents_durable.store.kafka import KafkaActionStateStore as KafkaActionStateStore
     from flink_agents_durable.store.none import NoActionStateStore as NoActionStateStore
     from flink_agents_durable.store.sqlite import SqliteActionStateStore as SqliteActionStateStore
 
@@ -129,6 +131,7 @@ __all__ = [
     "EventType",
     "InputEvent",
     "InvalidAnswerError",
+    "KafkaActionStateStore",
     "MaxStepsExceededError",
     "MemoryObject",
     "MessageRole",

@@ -24,7 +24,7 @@ class AgentOptions:
         str,
         "auto",
         choices=("auto", "none", "sqlite", "kafka", "fluss"),
-        planned=("kafka", "fluss"),
+        planned=("fluss",),
     )
     """Where journal records are kept between checkpoints. `auto`: sqlite in local execution, else none."""
     STORE_SQLITE_PATH: ConfigOption[str] = ConfigOption(
@@ -43,10 +43,14 @@ class AgentOptions:
         "agents.store.kafka.bootstrap-servers", str, None
     )
     KAFKA_TOPIC: ConfigOption[str | None] = ConfigOption("agents.store.kafka.topic", str, None)
+    """Made when it is absent. One for each agent of a job: it has as many partitions as key groups."""
     KAFKA_REPLICATION_FACTOR: ConfigOption[int | None] = ConfigOption(
         "agents.store.kafka.replication-factor", int, None, minimum=1
     )
-    KAFKA_PROPERTIES: ConfigOption[str | None] = ConfigOption("agents.store.kafka.properties.*", str, None)
+    KAFKA_PROPERTIES: ConfigOption[str] = ConfigOption(
+        "agents.store.kafka.properties.*", str, "", secret=True
+    )
+    """Properties of librdkafka, among them those for SASL and TLS."""
     FLUSS_BOOTSTRAP_SERVERS: ConfigOption[str | None] = ConfigOption(
         "agents.store.fluss.bootstrap-servers", str, None
     )
@@ -184,6 +188,10 @@ class AgentConfiguration(Mapping[str, Any]):
         keys = [key for key in self._values if option.matches(key)]
         return {key[len(head) : len(key) - len(tail)]: self._values[key] for key in keys}
 
+    def secrets(self) -> dict[str, Any]:
+        """What was set of the options whose values are shown nowhere, by key."""
+        return {key: value for key, value in self._values.items() if _is_secret(key)}
+
     def set_str(self, key: str, value: str) -> None:
         self.set(key, _expect(key, value, str))
 
@@ -226,7 +234,8 @@ class AgentConfiguration(Mapping[str, Any]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return f"AgentConfiguration({self._values!r})"
+        shown = {key: "***" if _is_secret(key) else value for key, value in self._values.items()}
+        return f"AgentConfiguration({shown!r})"
 
 
 def _known(key: str) -> ConfigOption[Any] | None:
@@ -235,8 +244,13 @@ def _known(key: str) -> ConfigOption[Any] | None:
     return AgentOptions.find(key) if key.startswith(PREFIX) else None
 
 
+def _is_secret(key: str) -> bool:
+    return any(option.secret and option.matches(key) for option in _OPTIONS)
+
+
 def _expect(key: str, value: object, kind: type) -> object:
     fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if not fits and not (kind is float and isinstance(value, int) and not isinstance(value, bool)):
-        raise ConfigurationError(f"{key} = {value!r}: must be of type {kind.__name__}")
+        shown = "***" if _is_secret(key) else repr(value)
+        raise ConfigurationError(f"{key} = {shown}: must be of type {kind.__name__}")
     return value

@@ -47,6 +47,8 @@ class ConfigOption(Generic[T]):
     """The smallest value of a number, or of the seconds of a duration."""
     planned: bool | tuple[str, ...] = ()
     """True: the option does not work yet. Choices listed here are known and do not work yet."""
+    secret: bool = False
+    """Its values are shown nowhere."""
     _reader: Callable[[object], object] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +72,9 @@ class ConfigOption(Generic[T]):
         if not self.is_pattern or not name:
             raise ConfigurationError(f"{self.key!r} takes no name, or the name is empty: {name!r}")
         key = _PLACEHOLDER.sub(lambda _: name, self.key, count=1)
-        return ConfigOption(key, self.config_type, self.default, self.choices, self.minimum, self.planned)
+        return ConfigOption(
+            key, self.config_type, self.default, self.choices, self.minimum, self.planned, self.secret
+        )
 
     def matches(self, key: str) -> bool:
         return key == self.key if not self.is_pattern else _pattern(self.key).fullmatch(key) is not None
@@ -83,7 +87,8 @@ class ConfigOption(Generic[T]):
         try:
             result = self._reader(value)
         except ValueError as problem:
-            raise ConfigurationError(f"{key} = {value!r}: {problem}") from None
+            shown = "***" if self.secret else repr(value)
+            raise ConfigurationError(f"{key} = {shown}: {problem}") from None
         self._check(key, value, result)
         return result
 

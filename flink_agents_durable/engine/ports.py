@@ -53,7 +53,10 @@ class Ports(Protocol):
 
     store_durable: bool
     """False for store `none`: records count as acknowledged when they are made."""
-    max_record_bytes: int | None
+
+    @property
+    def max_record_bytes(self) -> int | None:
+        """The largest record that the store takes; known once it is open."""
 
     def append(self, records: list[tuple[int, bytes]]) -> None:
         """Hand one batch of (key group, record) to the store; `Engine.acknowledge` reports it later."""

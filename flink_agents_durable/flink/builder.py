@@ -24,6 +24,7 @@ from flink_agents_durable.flink.jar import bridge_jar
 from flink_agents_durable.flink.shipping import make_plan
 from flink_agents_durable.flink.types import type_info
 from flink_agents_durable.runtime.plan import AgentPlan
+from flink_agents_durable.runtime.task_settings import check_store
 
 if TYPE_CHECKING:
     from pyflink.table import Schema, Table
@@ -71,6 +72,7 @@ class AgentBuilder:
                 requirements.refuse_batch(config, stream._j_data_stream.getTransformation())
         self._environment._prepare_job()
         options = _resolved(self._environment.get_config())
+        self._environment._ship_secrets(options)
         extra = tuple(spec for spec in builtin_actions() if spec.name not in own_actions)
         self._emits_dead_letters = _emits_dead_letters(options, collect_actions(agent))
         self._output = self._add(agent, uid, options, extra)
@@ -196,6 +198,7 @@ def _check_agent(agent: Any) -> None:
 def _resolved(config: AgentConfiguration) -> AgentConfiguration:
     """The options as the tasks need them: a task's working directory is not this program's."""
     options = config.copy()
+    check_store(options)
     path = options.get(AgentOptions.STORE_SQLITE_PATH)
     return options.set(AgentOptions.STORE_SQLITE_PATH, os.path.abspath(path))
 

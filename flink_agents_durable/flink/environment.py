@@ -123,6 +123,13 @@ class AgentsExecutionEnvironment:
     def _flink_config(self) -> dict[str, str]:
         return dict(get_j_env_configuration(self._j_env).toMap())
 
+    def _ship_secrets(self, options: AgentConfiguration) -> None:
+        """Move them out of the options, which are in the plan, into the job's Flink configuration."""
+        j_config = get_j_env_configuration(self._j_env)
+        for key, value in options.secrets().items():
+            j_config.setString(key, value)
+            options.set(key, None)
+
     def _prepare_job(self) -> None:
         """Set what the job of an agent needs and the user did not set."""
         j_config = get_j_env_configuration(self._j_env)

@@ -80,7 +80,7 @@ class OperatorPorts:
         encode: Encode,
     ) -> None:
         self.store_durable = store.store.durable
-        self.max_record_bytes = store.store.max_record_bytes
+        self._store = store.store
         self.append = store.append
         self.append_and_wait = store.append_and_wait
         self.items: list[Any] = []
@@ -92,6 +92,11 @@ class OperatorPorts:
         self._starts = DeferredStarts(executor, link.wake)
         self.start_calls = self._starts.add
         self.flush_starts = self._starts.flush
+
+    @property
+    def max_record_bytes(self) -> int | None:
+        """Some stores know it only once they are open."""
+        return self._store.max_record_bytes
 
     def cancel_calls(self, ids: list[int]) -> None:
         self._starts.flush()  # an executor that does not know a call yet cannot cancel it

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
+from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions, ConfigOption
+from flink_agents_durable.api.errors import ConfigurationError
 from flink_agents_durable.store.none import NoActionStateStore
 from flink_agents_durable.store.protocol import ActionStateStore
 from flink_agents_durable.store.sqlite import SqliteActionStateStore
@@ -30,6 +31,9 @@ class TaskSettings:
     local: bool
     """It runs in a MiniCluster."""
     unaligned: bool
+    max_parallelism: int = 128
+    store_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Options that may be secrets: they come in the job's configuration, not in the plan."""
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> TaskSettings:
@@ -43,6 +47,8 @@ class TaskSettings:
             num_retained=int(settings.get("num_retained", 1)),
             local=bool(settings.get("local", False)),
             unaligned=bool(settings.get("unaligned", True)),
+            max_parallelism=int(settings.get("max_parallelism", 128)),
+            store_properties=dict(settings.get("store_properties", {})),
         )
 
 
@@ -54,10 +60,37 @@ def make_store(options: AgentConfiguration, task: TaskSettings) -> ActionStateSt
     if kind == "none":
         _say_once(task, "there is no action state store: results are as durable as the last checkpoint")
         return NoActionStateStore()
-    return SqliteActionStateStore(
-        options.get(AgentOptions.STORE_SQLITE_PATH),
-        append_timeout=options.get(AgentOptions.STORE_APPEND_TIMEOUT).total_seconds(),
+    append_timeout = options.get(AgentOptions.STORE_APPEND_TIMEOUT).total_seconds()
+    if kind == "kafka":
+        return _kafka(options, task, append_timeout)
+    return SqliteActionStateStore(options.get(AgentOptions.STORE_SQLITE_PATH), append_timeout=append_timeout)
+
+
+def _kafka(options: AgentConfiguration, task: TaskSettings, append_timeout: float) -> ActionStateStore:
+    from flink_agents_durable.store.kafka import KafkaActionStateStore  # an extra
+
+    return KafkaActionStateStore(
+        _required(options, AgentOptions.KAFKA_BOOTSTRAP_SERVERS),
+        _required(options, AgentOptions.KAFKA_TOPIC),
+        partitions=task.max_parallelism,
+        replication_factor=options.get(AgentOptions.KAFKA_REPLICATION_FACTOR),
+        properties=AgentConfiguration(task.store_properties).under(AgentOptions.KAFKA_PROPERTIES),
+        append_timeout=append_timeout,
     )
+
+
+def _required(options: AgentConfiguration, option: ConfigOption[str | None]) -> str:
+    value = options.get(option)
+    if value is None:
+        raise ConfigurationError(f"{AgentOptions.STORE_TYPE.key} = 'kafka' needs {option.key}")
+    return value
+
+
+def check_store(options: AgentConfiguration) -> None:
+    """What can be told about the store at `apply()`. Raises ConfigurationError."""
+    if options.get(AgentOptions.STORE_TYPE) == "kafka":
+        _required(options, AgentOptions.KAFKA_BOOTSTRAP_SERVERS)
+        _required(options, AgentOptions.KAFKA_TOPIC)
 
 
 def warn_about_setup(task: TaskSettings) -> None:

@@ -45,7 +45,7 @@ class SqliteActionStateStore:
         self._synchronous = synchronous.upper()
         self._append_timeout = append_timeout
         self._log: SqliteLog | None = None
-        self._writer: GroupCommitWriter | None = None
+        self._writer: GroupCommitWriter[int] | None = None
         self._groups: tuple[int, ...] = ()
 
     @property
@@ -92,7 +92,7 @@ class SqliteActionStateStore:
     def __reduce__(self) -> tuple[Callable[..., SqliteActionStateStore], tuple[str, str, float]]:
         return (_rebuild, (str(self.folder), self._synchronous, self._append_timeout))
 
-    def _started(self) -> GroupCommitWriter:
+    def _started(self) -> GroupCommitWriter[int]:
         if self._writer is None:
             raise RuntimeError("the action state store is not open, or its tail has not been read to the end")
         return self._writer
@@ -135,7 +135,7 @@ class SqliteActionStateStore:
             raise StoreUnavailableError(
                 f"the action state store {log.path} cannot be read: {error}"
             ) from error
-        self._writer = GroupCommitWriter(log, log.end, on_ack, f"action-state-store-{log.epoch}")
+        self._writer = GroupCommitWriter(log, log.end, on_ack, f"action-state-store-{log.epoch}", max)
 
     def _report_missing(self, log: SqliteLog) -> None:
         if log.missing:

@@ -109,7 +109,7 @@ class SqliteLog:
         self, path: Path, log_id: str, groups: Iterable[int], synchronous: str, append_timeout: float
     ) -> None:
         self.path = path
-        self.give_up_at = float("inf")
+        self.give_up_at = self.upkeep_at = float("inf")
         self.epoch = 0
         self.end = 0
         self.missing: dict[int, int] = {}
@@ -277,6 +277,9 @@ class SqliteLog:
             return False
         borders = self._borders() | {"cut": max(self._cuts.values()), "rows": DROPPED_ROWS}
         return self._retry(_DROP_STRADDLING, borders).rowcount == DROPPED_ROWS
+
+    def upkeep(self) -> None:
+        """Nothing is ever due."""
 
     def close(self) -> None:
         with contextlib.suppress(sqlite3.Error):  # everything acknowledged is in the file already

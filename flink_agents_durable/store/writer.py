@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from flink_agents_durable.api.errors import DurableExecutionError
 from flink_agents_durable.store.protocol import Record, UnknownFateError
@@ -31,15 +31,28 @@ SHORT_WAIT = 0.001
 LONG_WAIT = 1.0
 """Seconds of one interruptible wait. Bounds how long a lost wake-up can hold the task thread."""
 
+KEPT_COMMITS = 1_024
+"""Commits whose positions are kept apart. Bounds the memory of a job that never takes a snapshot."""
 
-class CommitLog(Protocol):
+P = TypeVar("P")
+"""What a log calls the place up to which it is written."""
+P_co = TypeVar("P_co", covariant=True)
+
+
+class CommitLog(Protocol[P_co]):
     """What the thread drives. Everything is called on that thread only, `give_up_at` excepted."""
 
     give_up_at: float
     """On time.monotonic: no retry is begun after it. Set when the store closes."""
 
-    def commit(self, records: Sequence[Record]) -> int:
+    upkeep_at: float
+    """On time.monotonic: when `upkeep` has to be called next, also if nothing is appended."""
+
+    def commit(self, records: Sequence[Record]) -> P_co:
         """Make the records durable and return their position; raise what ends the attempt."""
+
+    def upkeep(self) -> None:
+        """What is due at `upkeep_at`; sets that anew."""
 
     def cut(self, positions: Mapping[int, int]) -> None:
         """Note that nothing at or below these positions is needed."""
@@ -51,16 +64,23 @@ class CommitLog(Protocol):
         """Give back what is open."""
 
 
-class GroupCommitWriter:
-    """Hands batches from the task thread to a log, and acknowledgements back."""
+class GroupCommitWriter(Generic[P]):
+    """Hands batches from the task thread to a log, and acknowledgements back.
 
-    def __init__(self, log: CommitLog, end: int, on_ack: Callable[[], None], name: str) -> None:
+    `merge` says what position follows from an earlier one and that of a later commit.
+    """
+
+    def __init__(
+        self, log: CommitLog[P], end: P, on_ack: Callable[[], None], name: str, merge: Callable[[P, P], P]
+    ) -> None:
         self._log = log
+        self._merge = merge
         self._on_ack = on_ack
         self._inbox: queue.SimpleQueue[Sequence[Record] | _Cut | None] = queue.SimpleQueue()
         self._handed_over = 0
         self._acknowledged = 0
-        self._commits: deque[tuple[int, int]] = deque()  # batches so far and position of each commit
+        self._commits: deque[tuple[int, P]] = deque()  # batches so far and position of each commit
+        self._commits_lock = threading.Lock()
         self._applied_position = end
         self._failure: DurableExecutionError | None = None
         self._waiting = False
@@ -96,11 +116,12 @@ class GroupCommitWriter:
         finally:
             self._waiting = False
 
-    def position(self, batches: int) -> int:
+    def position(self, batches: int) -> P:
         """The position of the last commit whose batches are all among the first `batches`. Keeps P4."""
         commits = self._commits
-        while commits and commits[0][0] <= batches:
-            self._applied_position = commits.popleft()[1]
+        with self._commits_lock:
+            while commits and commits[0][0] <= batches:
+                self._applied_position = self._merge(self._applied_position, commits.popleft()[1])
         return self._applied_position
 
     def close(self, timeout: float) -> bool:
@@ -139,6 +160,8 @@ class GroupCommitWriter:
     def _step(self) -> bool:
         """One commit, or one piece of truncation. False: closed."""
         batches, cuts, more = self._take()
+        if time.monotonic() >= self._log.upkeep_at:
+            self._log.upkeep()
         if batches:
             self._commit(batches)
         for cut in cuts:
@@ -156,7 +179,10 @@ class GroupCommitWriter:
         while records < MAX_RECORDS_PER_COMMIT:
             if not block and not inbox.qsize():  # nobody else takes from it
                 break
-            item = inbox.get()
+            try:
+                item = inbox.get(timeout=self._until_upkeep())
+            except queue.Empty:
+                break
             block = False
             if item is None:
                 return batches, cuts, False
@@ -171,9 +197,25 @@ class GroupCommitWriter:
         records = batches[0] if len(batches) == 1 else list(chain.from_iterable(batches))
         total = self._acknowledged + len(batches)
         if records:
-            self._commits.append((total, self._log.commit(records)))
+            self._note(total, self._log.commit(records))
         self._acknowledged = total
         self._wake()
+
+    def _note(self, batches: int, position: P) -> None:
+        """Beyond some commits the older half becomes one: its position counts once all of it is applied."""
+        commits = self._commits
+        with self._commits_lock:
+            commits.append((batches, position))
+            if len(commits) > KEPT_COMMITS:
+                merged, position = commits.popleft()
+                for _ in range(KEPT_COMMITS // 2):
+                    merged, later = commits.popleft()
+                    position = self._merge(position, later)
+                commits.appendleft((merged, position))
+
+    def _until_upkeep(self) -> float | None:
+        due = self._log.upkeep_at
+        return None if due == float("inf") else max(0.0, due - time.monotonic())
 
     def _fail(self, failure: DurableExecutionError) -> None:
         _logger.log(logging.DEBUG if self._closed else logging.ERROR, "Action state store: %s", failure)

@@ -305,7 +305,6 @@ class _LocalPorts:
         self.timer: int | None = None
         self.appended = 0
         self.store_durable = runner._store.durable
-        self.max_record_bytes = runner._store.max_record_bytes
         self.executor = CallExecutor(
             workers=config.get(AgentOptions.CALL_WORKERS),
             max_concurrency=config.get(AgentOptions.CALL_MAX_CONCURRENCY),
@@ -319,6 +318,10 @@ class _LocalPorts:
     def _seconds(self) -> float:
         """Virtual time for the limits: from a small number on, so that its fractions stay exact enough."""
         return (self._runner._time - START) / 1000
+
+    @property
+    def max_record_bytes(self) -> int | None:
+        return self._runner._store.max_record_bytes
 
     def wake(self) -> None:
         self.event.set()

@@ -120,7 +120,6 @@ def test_a_wrong_choice_names_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("agents.store.type", "kafka"),
         ("agents.store.type", "fluss"),
         ("agents.store.signing-key-file", "/key"),
     ],
@@ -173,3 +172,14 @@ def test_options_have_the_accessors_of_flink_agents() -> None:
 def test_a_configuration_travels_with_the_plan() -> None:
     config = AgentConfiguration({AgentOptions.STORE_TYPE: "sqlite", "shop.name": "north"})
     assert dict(pickle.loads(pickle.dumps(config))) == dict(config)
+
+
+def test_properties_of_clients_are_shown_nowhere() -> None:
+    """They are passwords among other things; where they go is the job's configuration, not the plan."""
+    key = AgentOptions.KAFKA_PROPERTIES.of("sasl.password").key
+    config = AgentConfiguration({key: "hidden"})
+    assert "hidden" not in repr(config)
+    assert config.secrets() == {key: "hidden"}
+    with pytest.raises(ConfigurationError) as caught:
+        config.set(key, ["hidden"])
+    assert "hidden" not in str(caught.value)

@@ -246,6 +246,7 @@ def test_public_names() -> None:
         "EventType",
         "InputEvent",
         "InvalidAnswerError",
+        "KafkaActionStateStore",
         "MaxStepsExceededError",
         "MemoryObject",
         "MessageRole",

@@ -18,7 +18,7 @@ class FakeLog:
     """Keeps what is committed. With `hold`, each commit waits for one `let_go`."""
 
     def __init__(self, hold: bool = False) -> None:
-        self.give_up_at = float("inf")
+        self.give_up_at = self.upkeep_at = float("inf")
         self.commits: list[list[Record]] = []
         self.events: list[str] = []
         self.to_drop = 0
@@ -49,6 +49,10 @@ class FakeLog:
         self.to_drop -= 1
         return self.to_drop > 0
 
+    def upkeep(self) -> None:
+        self.events.append("upkeep")
+        self.upkeep_at = float("inf")
+
     def close(self) -> None:
         self.closed.set()
 
@@ -71,7 +75,7 @@ class Signal:
 
 def test_batches_that_come_during_a_commit_share_the_next_one() -> None:
     log, signal = FakeLog(hold=True), Signal()
-    writer = GroupCommitWriter(log, 100, signal, "test")
+    writer = GroupCommitWriter(log, 100, signal, "test", max)
     writer.append([(0, b"0")])
     assert log.begun.acquire(timeout=DEADLINE)
     for number in range(1, 6):
@@ -86,7 +90,7 @@ def test_batches_that_come_during_a_commit_share_the_next_one() -> None:
 
 def test_p4_a_commit_counts_when_all_its_batches_are_applied() -> None:
     log, signal = FakeLog(hold=True), Signal()
-    writer = GroupCommitWriter(log, 100, signal, "test")
+    writer = GroupCommitWriter(log, 100, signal, "test", max)
     writer.append([(0, b"0")])
     assert log.begun.acquire(timeout=DEADLINE)
     for number in range(1, 4):
@@ -101,7 +105,7 @@ def test_p4_a_commit_counts_when_all_its_batches_are_applied() -> None:
 def test_p23_truncation_goes_on_between_appends() -> None:
     log, signal = FakeLog(hold=True), Signal()
     log.to_drop = 3
-    writer = GroupCommitWriter(log, 0, signal, "test")
+    writer = GroupCommitWriter(log, 0, signal, "test", max)
     writer.append([(0, b"a")])
     assert log.begun.acquire(timeout=DEADLINE)
     writer.truncate({0: 7})
@@ -133,7 +137,7 @@ def test_p20_a_failure_of_the_writer_surfaces_everywhere(
 ) -> None:
     log, signal = FakeLog(), Signal()
     log.failure = failure
-    writer = GroupCommitWriter(log, 0, signal, "test")
+    writer = GroupCommitWriter(log, 0, signal, "test", max)
     writer.append([(0, b"x")])
     with pytest.raises(expected, match=str(failure)):
         writer.wait_acknowledged(1, signal.wait)
@@ -149,7 +153,7 @@ def test_p20_a_failure_of_the_writer_surfaces_everywhere(
 
 def test_the_task_thread_can_leave_a_wait_and_come_back() -> None:
     log, signal = FakeLog(hold=True), Signal()
-    writer = GroupCommitWriter(log, 0, signal, "test")
+    writer = GroupCommitWriter(log, 0, signal, "test", max)
     writer.append([(0, b"x")])
 
     def interrupted(seconds: float) -> None:
@@ -164,7 +168,7 @@ def test_the_task_thread_can_leave_a_wait_and_come_back() -> None:
 
 def test_s10_close_is_bounded_while_a_commit_hangs() -> None:
     log = FakeLog(hold=True)
-    writer = GroupCommitWriter(log, 0, Signal(), "test")
+    writer = GroupCommitWriter(log, 0, Signal(), "test", max)
     writer.append([(0, b"x")])
     assert log.begun.acquire(timeout=DEADLINE)
     begin = time.monotonic()
@@ -179,7 +183,7 @@ def test_s10_close_is_bounded_while_a_commit_hangs() -> None:
 def test_no_wake_up_is_lost(seed: int) -> None:
     """Appends and waits in all rhythms: blocked at once, late, in bursts."""
     log, signal = FakeLog(), Signal()
-    writer = GroupCommitWriter(log, 0, signal, "test")
+    writer = GroupCommitWriter(log, 0, signal, "test", max)
     choose = random.Random(seed)
     sent = 0
     for _ in range(3_000):

@@ -170,9 +170,19 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
                 "num_retained",
                 job.getOptional(CheckpointingOptions.MAX_RETAINED_CHECKPOINTS)
                         .orElse(taskManager.get(CheckpointingOptions.MAX_RETAINED_CHECKPOINTS)));
+        settings.put("store_properties", storeProperties(job));
         settings.put("local", "local".equals(job.get(DeploymentOptions.TARGET)));
         settings.put("unaligned", CheckpointingOptions.isUnalignedCheckpointEnabled(job));
         return settings;
+    }
+
+    /** Properties of store clients: they may be secrets, and so are not in the plan. */
+    private static Map<String, Object> storeProperties(Configuration job) {
+        Map<String, Object> properties = new HashMap<>(job.toMap());
+        properties
+                .keySet()
+                .removeIf(key -> !key.matches("agents\\.store\\.\\w+\\.properties\\..+"));
+        return properties;
     }
 
     @Override

@@ -1,0 +1,199 @@
+"""Owners of the Kafka store and those before them, who do not know yet that they are not owners any more."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from flink_agents_durable.api.errors import DurableExecutionError
+from flink_agents_durable.store import NOTHING_TO_READ, Record, StoreFencedError
+from flink_agents_durable.store.kafka import KafkaActionStateStore
+from tests.store.conformance import DEADLINE, Attempt, Attempts, eventually, of
+from tests.store.kafka_broker import KafkaBroker
+
+GROUPS = range(12)
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"fencing-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def attempts(kafka_broker: KafkaBroker, topic: str) -> Iterator[Attempts]:
+    opened = Attempts(lambda: KafkaActionStateStore(kafka_broker.bootstrap, topic, partitions=len(GROUPS)))
+    yield opened
+    opened.close()
+    kafka_broker.delete(topic)
+
+
+class Zombie:
+    """Appends to all its key groups, without a break, until the store refuses."""
+
+    def __init__(self, attempt: Attempt, name: str) -> None:
+        self.attempt = attempt
+        self.sent: list[Record] = []
+        self.acknowledged = 0
+        self.failure: DurableExecutionError | None = None
+        self._name = name.encode()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        groups = self.attempt.groups
+        try:
+            while True:
+                record = (groups[len(self.sent) % len(groups)], b"%b:%d" % (self._name, len(self.sent)))
+                self.sent.append(record)
+                self.attempt.append(record)
+                if len(self.sent) - self.acknowledged >= 50:
+                    self.attempt.wait(1)
+                self.acknowledged = self.attempt.store.acknowledged()
+        except DurableExecutionError as failure:
+            self.failure = failure
+
+    def await_acknowledged(self, count: int) -> None:
+        eventually(lambda: self.acknowledged >= count or not self._thread.is_alive())
+
+    def end(self) -> DurableExecutionError | None:
+        self._thread.join(2 * DEADLINE)
+        assert not self._thread.is_alive()
+        return self.failure
+
+    def check(self, tails: dict[int, list[bytes]]) -> None:
+        """All that it was told is durable is in the tail of its groups, in order, and nothing invented."""
+        for group in self.attempt.groups:
+            mine = [data for data in tails[group] if data.startswith(self._name + b":")]
+            sent = of(group, self.sent)
+            assert mine == sent[: len(mine)]
+            assert len(mine) >= len(of(group, self.sent[: self.acknowledged]))
+
+
+def shares(parallelism: int) -> list[range]:
+    size = len(GROUPS) // parallelism
+    return [range(start, start + size) for start in range(0, len(GROUPS), size)]
+
+
+def open_all(attempts: Attempts, owned: list[range]) -> list[Attempt]:
+    """As the subtasks of a job do: at once."""
+    opened: list[Attempt] = []
+    threads = [
+        threading.Thread(target=lambda groups=groups: opened.append(attempts(groups))) for groups in owned
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(4 * DEADLINE)
+    assert len(opened) == len(owned)
+    return opened
+
+
+def tails_of(owners: list[Attempt]) -> dict[int, list[bytes]]:
+    return {group: of(group, owner.tail) for owner in owners for group in owner.groups}
+
+
+@pytest.mark.parametrize("parallelisms", [(3, 2), (2, 3), (1, 4)], ids=str)
+def test_p21_p22_s3_zombies_of_another_parallelism_that_write_without_a_break(
+    attempts: Attempts, parallelisms: tuple[int, int]
+) -> None:
+    """Nothing of them is read later that the new owners have not read, and nothing acknowledged is missed."""
+    before, after = parallelisms
+    zombies = [Zombie(attempt, f"z{n}") for n, attempt in enumerate(open_all(attempts, shares(before)))]
+    for zombie in zombies:
+        zombie.await_acknowledged(100)
+    owners = open_all(attempts, shares(after))
+    tails = tails_of(owners)
+    for zombie in zombies:
+        assert isinstance(zombie.end(), StoreFencedError)
+        zombie.check(tails)
+    for owner in owners:
+        owner.write((owner.groups[0], b"owner"))
+        owner.close()
+    later = attempts.read(GROUPS)
+    for group in GROUPS:
+        assert [data for data in of(group, later) if data != b"owner"] == tails[group]
+
+
+def test_p21_p22_s3_zombies_live_through_a_sigkill_of_the_broker(
+    attempts: Attempts, kafka_broker: KafkaBroker
+) -> None:
+    zombies = [Zombie(attempt, f"z{n}") for n, attempt in enumerate(open_all(attempts, shares(3)))]
+    for zombie in zombies:
+        zombie.await_acknowledged(100)
+    kafka_broker.restart()
+    owners = open_all(attempts, shares(2))  # while the zombies connect again
+    tails = tails_of(owners)
+    for zombie in zombies:
+        assert isinstance(zombie.end(), StoreFencedError)
+        zombie.check(tails)
+    for owner in owners:
+        owner.close()
+    later = attempts.read(GROUPS)
+    for group in GROUPS:
+        assert of(group, later) == tails[group]
+
+
+def test_s3_an_owner_that_wrote_nothing_since_its_position_is_found(attempts: Attempts) -> None:
+    """Also when all before its position is truncated, or nothing of its key groups is to be read."""
+    for written in (True, False):
+        first = attempts(range(6))
+        if written:
+            first.write(*((group, b"x") for group in range(6)))
+        position = first.end()
+        first.store.truncate(position)
+        first.close()  # and thus the truncation was asked for
+        zombie = attempts(position)
+        second = attempts({group: position[group] for group in range(2, 8) if group in position})
+        assert second.tail == []
+        with pytest.raises(StoreFencedError):
+            zombie.write((0, b"y"))
+        third = attempts(dict.fromkeys(range(3, 5), NOTHING_TO_READ))
+        with pytest.raises(StoreFencedError):
+            second.write((5, b"y"))
+        third.write((3, b"z"))
+
+
+def test_k13_of_two_that_take_over_from_each_other_at_once_one_stays_at_most(attempts: Attempts) -> None:
+    """With other key groups: neither finds the other by its own transactional id."""
+    for number in range(4):
+        one, two = open_all(attempts, [range(number, number + 4), range(number + 2, number + 6)])
+        writers = []
+        for attempt in (one, two):
+            try:
+                attempt.write((number + 2, b"%d" % number))
+                writers.append(attempt)
+            except StoreFencedError:
+                pass
+        assert len(writers) <= 1
+        assert of(number + 2, attempts.read(GROUPS)).count(b"%d" % number) == len(writers)
+
+
+def test_p22_transactions_are_replaced_while_the_task_thread_does_nothing(
+    kafka_broker: KafkaBroker, topic: str
+) -> None:
+    """The broker ends transactions after 2 s, and with them whoever had let one grow as old."""
+    properties = {"transaction.timeout.ms": "2000"}
+    store = KafkaActionStateStore(kafka_broker.bootstrap, topic, partitions=2, properties=properties)
+    attempt = Attempt(store, dict.fromkeys(range(2)))
+    admin = kafka_broker.admin()
+
+    def committed() -> int:
+        asked = {TopicPartition(topic, 0): OffsetSpec.latest()}
+        (answer,) = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED).values()
+        return int(answer.result().offset)
+
+    for number in range(6):
+        attempt.write((0, b"%d" % number))
+        end = attempt.end()[0]
+        eventually(lambda end=end: committed() >= end)  # type: ignore[misc]
+    attempt.close()
+    successor = Attempt(
+        KafkaActionStateStore(kafka_broker.bootstrap, topic, partitions=2), {0: None, 1: None}
+    )
+    assert of(0, successor.tail) == [b"%d" % number for number in range(6)]
+    successor.close()
