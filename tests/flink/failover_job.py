@@ -10,10 +10,12 @@ import json
 import os
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 from pyflink.common import Configuration, JobClient, Types, WatermarkStrategy
 from pyflink.common.serialization import Encoder
 from pyflink.datastream import MapFunction, StreamExecutionEnvironment
@@ -134,6 +136,35 @@ class Stuck(Agent):
             answer = ctx.durable_execute(ask_plainly, *arguments)
         else:
             answer = await ctx.durable_execute_async(ask_plainly, *arguments)
+        ctx.send_event(OutputEvent(output=answer))
+
+
+def fetch(url: str) -> str:
+    """A real request, on a worker."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=HELD_SECONDS) as response:
+        return str(response.read().decode())
+
+
+async def fetch_async(url: str) -> str:
+    """A real request, on the loop of calls."""
+    async with httpx.AsyncClient(trust_env=False, timeout=HELD_SECONDS) as client:
+        return (await client.get(url)).text
+
+
+class Fetching(Agent):
+    """Inputs are the kind of the call and the address to ask."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @action(InputEvent)
+    async def answer(self, event: Event, ctx: RunnerContext) -> None:
+        kind, url = InputEvent.from_event(event).input.split()
+        if kind == "sync":
+            answer = ctx.durable_execute(fetch, url)
+        else:
+            answer = await ctx.durable_execute_async(fetch if kind == "plain" else fetch_async, url)
         ctx.send_event(OutputEvent(output=answer))
 
 

@@ -23,6 +23,7 @@ from pyflink.common import JobClient
 from tests.flink import failover_job
 from tests.flink.failover_job import calls_of
 from tests.flink.programs import start_program
+from tests.runtime.slow_server import SlowServer
 
 INPUTS = ["a 1", "b 1", "long 1", "a 2", "c 1", "b 2"]
 LIVE = ["a 1", "b 1", "long 1", "c 1"]
@@ -282,3 +283,27 @@ def test_case_39_s10_i4_cancel_while_plain_calls_block_for_ever(tmp_path: Path) 
         job.eventually(lambda: job.calls() == dict.fromkeys(inputs, 2), "the second run of the calls")
         job.open("second")
     assert sorted(job.lines("outputs-next-1")) == [f'"answer to {question}"' for question in inputs]
+
+
+def test_case_10_i4_requests_under_way_when_the_job_is_cancelled(tmp_path: Path) -> None:
+    """Each is made again by the next job; what the server answers to the cancelled one goes nowhere."""
+    server, job = SlowServer(), Job(tmp_path)
+    paths = ["/plain", "/async", "/sync"]
+    inputs = [f"{path[1:]} {server.url}{path}" for path in paths]
+    options = {**SQLITE, **NO_CHECKPOINT, "agents.job-id": "fetching", "agents.close-timeout": "1 s"}
+    try:
+        client = failover_job.submit(str(tmp_path), "cancelled", inputs, options, failover_job.Fetching)
+        with running(job, client, ends_with="Job was cancelled"):
+            job.eventually(lambda: server.requests == dict.fromkeys(paths, 1), "the requests")
+            client.cancel().result()
+            eventually(job.has_ended, "the end of the cancelled job")
+
+        client = failover_job.submit(str(tmp_path), "next", inputs, options, failover_job.Fetching)
+        with running(job, client):
+            job.eventually(lambda: server.requests == dict.fromkeys(paths, 2), "the requests of the next job")
+            server.let_go.set()
+    finally:
+        server.close()
+    assert sorted(job.lines("outputs-next-1")) == sorted(f'"answer to {path}"' for path in paths)
+    assert job.lines("outputs-cancelled-1") == []
+    assert server.requests == dict.fromkeys(paths, 2)

@@ -7,7 +7,6 @@ import threading
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -18,42 +17,7 @@ from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.ports import QUEUED
 from tests.runtime.fake_flink import DEADLINE, FakeFlink, plan_of
 from tests.runtime.harness import eventually
-
-
-class SlowServer:
-    """Answers a request once it is let go; counts what comes in."""
-
-    def __init__(self) -> None:
-        self.requests: Counter[str] = Counter()
-        self.let_go = threading.Event()
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.requests[self.path] += 1
-                server.let_go.wait(DEADLINE)
-                body = f"answer to {self.path}".encode()
-                try:
-                    self.send_response(200)
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
-                except OSError:
-                    return  # who asked has gone
-
-            def log_message(self, *args: Any) -> None: ...
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.http.server_port}"
-        self._thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05})
-        self._thread.start()
-
-    def close(self) -> None:
-        self.let_go.set()
-        self.http.shutdown()
-        self.http.server_close()
-        self._thread.join()
+from tests.runtime.slow_server import SlowServer
 
 
 @pytest.fixture
