@@ -36,8 +36,10 @@ class AgentOptions:
     )
     """How long an append that is known not to be written is retried before the task fails."""
     STORE_SIGNING_KEY_FILE: ConfigOption[str | None] = ConfigOption(
-        "agents.store.signing-key-file", str, None, planned=True
+        "agents.store.signing-key-file", str, None
     )
+    """A file with a key a line, on every task manager: records of the store are signed with the first and
+    verified with all, and what is not signed is refused before it is read."""
 
     KAFKA_BOOTSTRAP_SERVERS: ConfigOption[str | None] = ConfigOption(
         "agents.store.kafka.bootstrap-servers", str, None

@@ -53,6 +53,8 @@ class Record(msgspec.Struct, array_like=True, gc=False):
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Record)
 
+_SIGNED = b"\xc1"  # how signed records begin
+
 encode_record = _encoder.encode
 
 
@@ -60,7 +62,12 @@ def decode_record(data: bytes) -> Record:
     """Read a record. Raises UnreadableRecordError that names what is wrong."""
     try:
         record = _decoder.decode(data)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
+        if data[:1] == _SIGNED:
+            raise UnreadableRecordError(
+                f"journal record of {len(data)} bytes is signed: set agents.store.signing-key-file, as the job "
+                "that wrote it did"
+            ) from None
         raise UnreadableRecordError(f"journal record of {len(data)} bytes cannot be read: {error}") from None
     if record.format != FORMAT or not BEGIN <= record.kind <= DEAD_LETTER:
         raise UnreadableRecordError(

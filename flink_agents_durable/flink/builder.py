@@ -199,8 +199,11 @@ def _resolved(config: AgentConfiguration) -> AgentConfiguration:
     """The options as the tasks need them: a task's working directory is not this program's."""
     options = config.copy()
     check_store(options)
-    path = options.get(AgentOptions.STORE_SQLITE_PATH)
-    return options.set(AgentOptions.STORE_SQLITE_PATH, os.path.abspath(path))
+    for option in (AgentOptions.STORE_SQLITE_PATH, AgentOptions.STORE_SIGNING_KEY_FILE):
+        path = options.get(option)
+        if path is not None:
+            options.set(option, os.path.abspath(path))
+    return options
 
 
 def _classes_of_main() -> dict[str, type]:

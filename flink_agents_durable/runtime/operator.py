@@ -38,6 +38,7 @@ from flink_agents_durable.runtime.metrics import MetricRegistry
 from flink_agents_durable.runtime.operator_ports import OperatorPorts, StoreLink, pickled
 from flink_agents_durable.runtime.plan import AgentPlan
 from flink_agents_durable.runtime.resources import ResourceRegistry
+from flink_agents_durable.runtime.signed_store import sign_if_asked
 from flink_agents_durable.runtime.task_settings import (
     TaskSettings,
     make_store,
@@ -144,7 +145,7 @@ class AgentOperator:
         self._retained = RetainedPositions(task.num_retained)
         self._gate = WatermarkGate(self._options.get(AgentOptions.WATERMARK_HOLD))
         self._resources = ResourceRegistry.of(plan.agent, plan.resources)
-        store = make_store(self._options, task)
+        store = sign_if_asked(make_store(self._options, task), self._options)
         self._executor = CallExecutor(
             workers=self._options.get(AgentOptions.CALL_WORKERS),
             max_concurrency=self._options.get(AgentOptions.CALL_MAX_CONCURRENCY),

@@ -31,6 +31,7 @@ from flink_agents_durable.runtime.admission import limits_of
 from flink_agents_durable.runtime.codecs import make_codec
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.resources import ResourceRegistry
+from flink_agents_durable.runtime.signed_store import sign_if_asked
 from flink_agents_durable.store.none import NoActionStateStore
 from flink_agents_durable.store.protocol import ActionStateStore
 from flink_agents_durable.testing.keyed_state import MAX_PARALLELISM, KeyedState, key_group
@@ -85,7 +86,8 @@ class LocalRunner:
         self.timestamps: list[int | None] = []
         self.dead_letters: list[DeadLetter] = []
         """Letters of actions that failed under `dead-letter`; after a restore only new ones."""
-        self._store: ActionStateStore = copy.copy(store) if store is not None else NoActionStateStore()
+        own: ActionStateStore = copy.copy(store) if store is not None else NoActionStateStore()
+        self._store = sign_if_asked(own, config)
         self._key_selector = key_selector
         self._codec = make_codec(config)
         self._time = _time
@@ -95,7 +97,11 @@ class LocalRunner:
         services = Services("local", config, self._resources.get_resource, limit_names(config), _no_metrics)
         log_id = f"{config.get(AgentOptions.JOB_ID) or job_id}/{type(agent).__name__}"
         self._engine = Engine(plan, self._ports, self._codec, EngineSettings.of(config), log_id, services)
-        self._open(log_id, _checkpoint)
+        try:
+            self._open(log_id, _checkpoint)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def restore(

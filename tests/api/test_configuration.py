@@ -121,7 +121,6 @@ def test_a_wrong_choice_names_the_nearest() -> None:
     ("key", "value"),
     [
         ("agents.store.type", "fluss"),
-        ("agents.store.signing-key-file", "/key"),
     ],
 )
 def test_what_does_not_exist_yet_is_known_and_says_so(key: str, value: object) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from flink_agents_durable.store import SqliteActionStateStore
+from flink_agents_durable.store.signing import SignedStore
 from tests.store.conformance import Make, StoreConformance
 
 
@@ -14,3 +15,11 @@ class TestSqlite(StoreConformance):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
         return lambda: SqliteActionStateStore(tmp_path / "store")
+
+
+class TestSigned(StoreConformance):
+    @pytest.fixture
+    def make(self, tmp_path: Path) -> Make:
+        keys = tmp_path / "keys"
+        keys.write_text("k" * 32)
+        return lambda: SignedStore(SqliteActionStateStore(tmp_path / "store"), str(keys))
