@@ -37,7 +37,7 @@ def decode_attempt(record: Record) -> FailedAttempt:
     """Read an ATTEMPT record. Raises UnreadableRecordError that names it."""
     try:
         return _decoder.decode(record.payload)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise UnreadableRecordError(
             f"journal record {record.number} of run {record.sequence}, a failed attempt of {record.function_id},"
             f" cannot be read: {error}"

@@ -142,7 +142,7 @@ class StoredKey:
 def _read(kind: Any, data: bytes) -> Any:
     try:
         image = msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise UnreadableRecordError(f"{kind.__name__} in the keyed state cannot be read: {error}") from None
     if getattr(image, "format", FORMAT) != FORMAT:
         raise UnreadableRecordError(

@@ -35,7 +35,7 @@ def read_blob(group: int, data: bytes) -> GroupBlob:
     """Raises UnreadableRecordError for what this version cannot read."""
     try:
         blob = msgspec.msgpack.decode(data, type=GroupBlob)
-    except (msgspec.ValidationError, msgspec.DecodeError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, RecursionError) as error:
         raise UnreadableRecordError(f"the state of key group {group} cannot be read: {error}") from None
     if blob.format != FORMAT:
         raise UnreadableRecordError(f"the state of key group {group} has format {blob.format}, not {FORMAT}")
