@@ -155,6 +155,7 @@ def events(world: World) -> Agent:
     async def first(event: Any, ctx: Any) -> None:
         v = event.input
         a = await ctx.durable_execute_async(world.call, f"a{v}")
+        world.remember(ctx, "early", a)
         ctx.send_event(Step(attributes={"v": v, "a": a, "n": 1}))
         ctx.send_event(Step(attributes={"v": v, "a": a, "n": 2}))
         m = world.recall(ctx, "m")
@@ -171,7 +172,7 @@ def events(world: World) -> Agent:
         world.observe(ctx, f"second-m{n}", m)
         c = await ctx.durable_execute_async(world.call, f"c{n}{v}{m and m[0]}")
         m = world.recall(ctx, "m")
-        world.observe(ctx, f"second-m2{n}", (c, m))
+        world.observe(ctx, f"second-m2{n}", (c, m, world.recall(ctx, "early")))
         world.remember(ctx, "m", c)
         world.remember(ctx, f"by.{n}", c)
         world.emit(ctx, f"second{n}", v, c)

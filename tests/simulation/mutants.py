@@ -32,6 +32,7 @@ from flink_agents_durable.engine.execution import Stepper
 from flink_agents_durable.engine.execution_port import ExecutionPort
 from flink_agents_durable.engine.journal import Journal
 from flink_agents_durable.engine.memory import RunMemory
+from flink_agents_durable.engine.ports import FAILED
 from flink_agents_durable.engine.replay import RunJournal
 from flink_agents_durable.engine.resume import Resumption
 from flink_agents_durable.engine.run import BATCH_SLOT, RESERVING, RUNNING
@@ -512,3 +513,58 @@ def p13_voided_before_the_cut(patch: pytest.MonkeyPatch) -> None:
 def p8_records_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
     """P8: records behind a gap come back once their numbers have been given again."""
     patch.setattr(replay, "latest", lambda given: sorted(given, key=lambda entry: entry[0].number))
+
+
+# Faults that nobody has made yet.
+
+
+def d3_arguments_are_not_compared(patch: pytest.MonkeyPatch) -> None:
+    """D3: a recorded outcome is given to every call of the same function."""
+    patch.setattr(
+        replay, "same_call", lambda function_id, arguments, slot: slot.spec.function_id == function_id
+    )
+
+
+def i2_interruptions_are_recorded(patch: pytest.MonkeyPatch) -> None:
+    """I2: an interrupted call has failed."""
+    original = Engine.complete
+
+    def complete(self: Engine, completions: Any, now: int) -> None:
+        original(self, [(id, min(status, FAILED), value) for id, status, value in completions], now)
+
+    patch.setattr(Engine, "complete", complete)
+
+
+def l3_ended_executions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """L3, L5: a snapshot does not know which executions of a live run have ended."""
+    original = snapshot.run_image
+
+    def image(run: Any) -> Any:
+        known = original(run)
+        known.done = []
+        return known
+
+    patch.setattr(snapshot, "run_image", image)
+
+
+def p16_memory_before_the_end(patch: pytest.MonkeyPatch) -> None:
+    """P16: what an execution has written is visible to others after the delivery, before it completes."""
+    original = Stepper.deliver
+
+    def deliver(self: Stepper, slot: Any, *rest: Any) -> None:
+        original(self, slot, *rest)
+        one = slot.execution
+        if one.writes and one.id in one.run.executions:
+            one.run.memory.commit(dict(one.writes), one.run.delivered, keep=True)
+
+    patch.setattr(Stepper, "deliver", deliver)
+
+
+def s5_tail_of_one_key_group(patch: pytest.MonkeyPatch) -> None:
+    """S5: a subtask reads the tail of one of its key groups."""
+    original = SimulatedLog.tail
+
+    def tail(self: SimulatedLog, positions: Any) -> Any:
+        return original(self, dict(sorted(positions.items())[:1]))
+
+    patch.setattr(SimulatedLog, "tail", tail)

@@ -91,6 +91,14 @@ FOUND: list[tuple[Mutant, list[str], int]] = [
     (mutants.p8_records_behind_a_gap, ["lossy"], 1000),
 ]
 
+MADE_UP: list[tuple[Mutant, list[str], int]] = [
+    (mutants.d3_arguments_are_not_compared, ["versions"], 50),
+    (mutants.i2_interruptions_are_recorded, ["sequence"], 400),
+    (mutants.l3_ended_executions_are_forgotten, ["events"], 50),
+    (mutants.p16_memory_before_the_end, ["events"], 50),
+    (mutants.s5_tail_of_one_key_group, ["sequence"], 50),
+]
+
 
 @pytest.mark.parametrize(
     ("mutant", "agents", "schedules"),
@@ -107,6 +115,15 @@ def test_a_rule_that_is_left_out_is_seen(mutant: Mutant, agents: list[str], sche
 )
 def test_a_fault_that_was_found_is_seen_again(mutant: Mutant, agents: list[str], schedules: int) -> None:
     """Put back, the simulator sees each within so many schedules."""
+    assert caught(mutant, agents, schedules) <= schedules
+
+
+@pytest.mark.parametrize(
+    ("mutant", "agents", "schedules"),
+    [pytest.param(mutant, agents, n, id=mutant.__name__) for mutant, agents, n in MADE_UP],
+)
+def test_another_fault_is_seen(mutant: Mutant, agents: list[str], schedules: int) -> None:
+    """Faults that no rule of the protocol names: identity, interruption, memory, restores at another scale."""
     assert caught(mutant, agents, schedules) <= schedules
 
 

@@ -214,6 +214,8 @@ class Invariants:
         run = self.run_key(record.key, record.digest, record.sequence)
         self._check_number(run, record)
         execution, facts = record.execution, self.facts
+        if not record.ok and b"InterruptedError" in record.payload:
+            self.complain(f"an interruption of run {record.sequence} was recorded (I2)")
         self._check_attempt(run, record)
         self.learn(facts, record)
         if record.kind == CUT:
