@@ -10,6 +10,7 @@ import msgspec
 
 from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, QUEUED, UNCLAIMED
 from flink_agents_durable.engine.records import decode_record
+from flink_agents_durable.engine.replay import RunJournal
 from flink_agents_durable.engine.snapshot import QueuedImage, RunImage, UnclaimedImage
 from flink_agents_durable.testing.keyed_state import KeyedState
 from flink_agents_durable.testing.simulation.attempt_counts import AttemptCounts
@@ -44,7 +45,17 @@ def facts_in(invariants: Invariants, states: Iterable[KeyedState]) -> Facts:
             for kind, _, data in state.load(key):
                 if kind == JOURNAL:
                     invariants.learn(facts, decode_record(data))
+                elif kind in (QUEUED, UNCLAIMED):
+                    _learn_waiting(invariants, facts, kind, data)
     return facts
+
+
+def _learn_waiting(invariants: Invariants, facts: Facts, kind: int, data: bytes) -> None:
+    """Records of a run that has not begun: what they void is still among them."""
+    journal = RunJournal()
+    journal.add_tail((_queued if kind == QUEUED else _unclaimed).decode(data).records)
+    for record, _ in journal.records.values():
+        invariants.learn(facts, record)
 
 
 class Restored:
