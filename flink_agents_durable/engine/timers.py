@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from flink_agents_durable.engine.attempts import Deadline
 
 
-_FEW = 1_000  # cancelled timers that may stay: bounds how often the heap is looked through
+_FEW = 64  # cancelled timers that may stay: bounds how often a heap of a few is looked through
 
 
 class Timers:

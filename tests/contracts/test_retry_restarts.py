@@ -267,6 +267,26 @@ def test_p13_a_mismatch_voids_the_attempts_of_its_slot(attempts: Attempts) -> No
     assert again.stats.mismatches == 0
 
 
+def test_p13_a_mismatch_voids_the_attempts_of_later_slots(attempts: Attempts) -> None:
+    """They may depend on what came before: their calls begin with a fresh count."""
+
+    def agent(what: str) -> Any:
+        async def act(event: Any, ctx: RunnerContext) -> None:
+            options = CallOptions(retry=STEADY)
+            calls = [ctx.durable_execute_async(ask, name, options=options) for name in (what, "later")]
+            await ctx.gather(*calls)
+
+        return agent_of(act)
+
+    store = attempts.store = WatchedStore(attempts.folder)
+    for what in ("a", "b"):
+        runner = attempts.start(agent(what), fakes={ask: Server(failures=1_000)})
+        runner.process("k", 1)
+        runner.run_until_idle()
+        assert sorted(called(runner)) == [what, "later"]
+    assert failed_attempts(store) == [(1, 60)] * 4
+
+
 def test_p13_attempts_that_a_cut_voids_stay_void_in_a_checkpoint(attempts: Attempts) -> None:
     """A snapshot behind the cut holds nothing of them."""
 
