@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+import cloudpickle  # type: ignore[import-untyped]
 from pyflink.common import Row, Types
 from pyflink.datastream import DataStream, KeyedStream, KeySelector, ProcessFunction
 from pyflink.java_gateway import get_gateway
@@ -18,6 +19,7 @@ from flink_agents_durable.flink import modes
 from flink_agents_durable.flink.values import reader
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
+ENCODER_MODULE = "flink_agents_durable.flink.encoder"
 Selector: TypeAlias = Callable[[Any], Any] | KeySelector
 
 
@@ -50,9 +52,20 @@ def encode(
         stream = before_partitioning(stream)
     kind = modes.type_of(stream)
     function = EncodeInput(key_selector, keyed, reader(kind), plan_id, plan_classes, main_names, more_fields)
-    rows = modes.process(stream, function, Types.ROW([BYTES] * (2 + more_fields)), kind, name)
+    fields = 2 + more_fields
+    if modes.reads_in_threads(kind):
+        rows = _encoded(stream, function, fields, name)
+    else:
+        rows = stream.process(function, Types.ROW([BYTES] * fields)).name(name)
     keep_order(stream, rows)
     return rows
+
+
+def _encoded(stream: DataStream, function: EncodeInput, fields: int, name: str) -> DataStream:
+    """By our own operator: PyFlink's crosses to Python four times for each record."""
+    data = bytearray(cloudpickle.dumps(function))
+    agents = get_gateway().jvm.org.flinkagents.durable.DurableAgents
+    return DataStream(agents.encode(stream._j_data_stream, name, data, fields, ENCODER_MODULE))
 
 
 def keep_order(stream: DataStream, rows: DataStream) -> None:
@@ -127,6 +140,10 @@ class EncodeInput(EncodeFunction):
             self._selector.close()
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Row]:
+        yield Row(*self.encode(value))
+
+    def encode(self, value: Any) -> tuple[bytes | None, ...]:
+        """The fields of a row: the encoded key of a record, the pickle of key and record, empty ones."""
         if self._read is not None:
             value = self._read(value)
         key = None
@@ -141,7 +158,7 @@ class EncodeInput(EncodeFunction):
             encoded = encode_key(key)
         except TypeError as error:
             raise self._failure(f"returned {key!r:.200}", value, error) from error
-        yield Row(encoded, self._dumps((key, value)), *self._more)
+        return encoded, self._dumps((key, value)), *self._more
 
     def _failure(self, what: str, value: Any, error: Exception) -> DurableExecutionError:
         selector = "the keyed stream's key selector" if self._selector is None else _describe(self._selector)

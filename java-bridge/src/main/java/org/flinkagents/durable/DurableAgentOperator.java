@@ -52,6 +52,9 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     private static final int SAVEPOINT = 1;
     private static final int STOP_SAVEPOINT = 2;
 
+    /** Arguments of {@code process}. */
+    private static final int INPUT_WIDTH = 5;
+
     private static final long MORE_WORK = 1;
     private static final long WRITE_DIRTY_KEYS = 2;
     private static final int RESULT_HEADER = 3;
@@ -120,7 +123,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
             DeadLetters.checkConnected(spec.uid, getOperatorConfig(), getUserCodeClassloader());
         }
         stoppedBy = NOT_STOPPED;
-        inputs = new InputBatch(spec.inputBatch);
+        inputs = new InputBatch(spec.inputBatch, INPUT_WIDTH);
         mailbox = getContainingTask().getMailboxExecutorFactory().createExecutor(LOWEST_PRIORITY);
         agentMetrics = new AgentMetrics(getMetricGroup());
         state =

@@ -1,7 +1,9 @@
 package org.flinkagents.durable;
 
+import static org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO;
+
+import java.util.Arrays;
 import org.apache.flink.api.common.RuntimeExecutionMode;
-import org.apache.flink.api.common.typeinfo.PrimitiveArrayTypeInfo;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.ExecutionOptions;
@@ -77,12 +79,34 @@ public final class DurableAgents {
                 .getSideOutput(new OutputTag<>(DeadLetters.TAG.getId(), type));
     }
 
+    /**
+     * Turns records into the rows that {@link #apply} takes.
+     *
+     * @param encoder the key selector and all else that encodes, as {@code open_encoder} of the
+     *     Python module reads it
+     * @param fields the fields of a row, all byte[]
+     */
+    public static <T> DataStream<Row> encode(
+            DataStream<T> input, String name, byte[] encoder, int fields, String pythonModule) {
+        TypeInformation<?>[] types = new TypeInformation<?>[fields];
+        Arrays.fill(types, BYTE_PRIMITIVE_ARRAY_TYPE_INFO);
+        return input.transform(
+                name,
+                Types.ROW(types),
+                new InputEncoderFactory<>(
+                        input.getType(),
+                        encoder,
+                        fields,
+                        INPUT_BATCH,
+                        PemjaRuntime.encoders(pythonModule)));
+    }
+
     static DataStream<byte[]> transform(
             DataStream<Row> input, String name, AgentSpec spec, PythonRuntimeFactory runtimes) {
         return input.keyBy(new EncodedKeySelector(), Types.STRING)
                 .transform(
                         name,
-                        PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO,
+                        BYTE_PRIMITIVE_ARRAY_TYPE_INFO,
                         new DurableAgentOperatorFactory(spec, runtimes))
                 .uid(spec.uid);
     }

@@ -10,14 +10,17 @@ import java.util.List;
 final class InputBatch {
     static final long LINGER_MILLIS = 1;
 
-    private static final int FIELDS = 5;
-
     private final int limit;
+    private final int width;
     private final List<Object> fields = new ArrayList<>();
     private long lastTakenNanos;
 
-    InputBatch(int limit) {
+    /**
+     * @param width the number of arguments of an input
+     */
+    InputBatch(int limit, int width) {
         this.limit = limit;
+        this.width = width;
         lastTakenNanos = System.nanoTime();
     }
 
@@ -26,7 +29,7 @@ final class InputBatch {
         for (Object argument : arguments) {
             fields.add(argument);
         }
-        return fields.size() >= limit * FIELDS
+        return fields.size() >= limit * width
                 || System.nanoTime() - lastTakenNanos > LINGER_MILLIS * 1_000_000;
     }
 
@@ -35,7 +38,7 @@ final class InputBatch {
     }
 
     boolean isSingle() {
-        return fields.size() == FIELDS;
+        return fields.size() == width;
     }
 
     Object[] take() {

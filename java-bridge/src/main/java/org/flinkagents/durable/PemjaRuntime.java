@@ -1,8 +1,9 @@
 package org.flinkagents.durable;
 
-import java.util.Map;
 import org.apache.flink.python.env.embedded.EmbeddedPythonEnvironment;
 import org.apache.flink.python.env.embedded.EmbeddedPythonEnvironmentManager;
+import org.apache.flink.runtime.execution.Environment;
+import org.apache.flink.streaming.api.operators.StreamingRuntimeContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pemja.core.PythonInterpreter;
@@ -22,23 +23,37 @@ final class PemjaRuntime implements PythonRuntime {
         this.environments = environments;
     }
 
+    /** Opens agents: {@code open_operator(host, settings)} of a Python module. */
     static PythonRuntimeFactory factory(String module) {
-        return (task, context, host, settings) -> {
-            PemjaRuntime runtime =
-                    new PemjaRuntime(PythonDependencies.manager(task.getEnvironment(), context));
-            try {
-                runtime.open(module, host, settings);
-                return runtime;
-            } catch (Throwable e) {
-                // The interpreter stays open: threads may be inside.
-                runtime.release();
-                throw e;
-            }
-        };
+        return (task, context, host, settings) ->
+                open(task.getEnvironment(), context, module, "open_operator", host, settings);
     }
 
-    private void open(String module, AgentHost host, Map<String, Object> settings)
+    /** Opens encoders: {@code open_encoder(settings)} of a Python module. There is no host. */
+    static PythonRuntimeFactory encoders(String module) {
+        return (task, context, host, settings) ->
+                open(task.getEnvironment(), context, module, "open_encoder", settings);
+    }
+
+    private static PemjaRuntime open(
+            Environment environment,
+            StreamingRuntimeContext context,
+            String module,
+            String function,
+            Object... arguments)
             throws Exception {
+        PemjaRuntime runtime = new PemjaRuntime(PythonDependencies.manager(environment, context));
+        try {
+            runtime.open(module, function, arguments);
+            return runtime;
+        } catch (Throwable e) {
+            // The interpreter stays open: threads may be inside.
+            runtime.release();
+            throw e;
+        }
+    }
+
+    private void open(String module, String function, Object... arguments) throws Exception {
         environments.open();
         EmbeddedPythonEnvironment environment =
                 (EmbeddedPythonEnvironment) environments.createEnvironment();
@@ -53,7 +68,7 @@ final class PemjaRuntime implements PythonRuntime {
         interpreter.exec("import importlib");
         // invoke() takes what is before the first dot for the module, so it finds no submodules.
         PyObject imported = (PyObject) interpreter.invoke("importlib.import_module", module);
-        operator = (PyObject) imported.invokeMethod("open_operator", host, settings);
+        operator = (PyObject) imported.invokeMethod(function, arguments);
     }
 
     private static PythonInterpreterConfig withPackages(

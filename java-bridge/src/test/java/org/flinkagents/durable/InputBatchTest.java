@@ -20,7 +20,7 @@ class InputBatchTest {
 
     @Test
     void aFullBatchCrossesAtOnceAndInOrder() {
-        InputBatch batch = new InputBatch(3);
+        InputBatch batch = new InputBatch(3, 5);
         boolean now = false;
         for (int i = 0; i < 3; i++) {
             now = batch.add(new Object[] {i, i, i, i, i});
