@@ -149,10 +149,14 @@ def waiting() -> None:
 
 
 def idle() -> None:
-    short = run(Load(1000, 1000, kind="wait", seconds=1.0))
-    long = run(Load(1000, 1000, kind="wait", seconds=6.0))
-    share = (long.cpu - short.cpu) / (long.seconds - short.seconds)
-    report("idle", f"{100 * share:.2f}", "% of a core while 1,000 calls wait 5 s")
+    waiting = run(Load(1000, 1000, kind="idle", seconds=6.0))
+    nothing = run(Load(1, 1, kind="idle", seconds=6.0))
+    report(
+        "idle",
+        f"{waiting.idle_cpu / 0.05:.2f}",
+        "% of a core while 1,000 calls wait 5 s",
+        f"{nothing.idle_cpu / 0.05:.2f} % while one waits",
+    )
 
 
 def bytes_() -> None:
