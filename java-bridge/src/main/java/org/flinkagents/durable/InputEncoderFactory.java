@@ -35,7 +35,8 @@ public final class InputEncoderFactory<T> extends AbstractStreamOperatorFactory<
     public <O extends StreamOperator<Row>> O createStreamOperator(
             StreamOperatorParameters<Row> parameters) {
         @SuppressWarnings("unchecked")
-        O operator = (O) new InputEncoder<>(parameters, inputType, encoder, fields, batch, runtimes);
+        O operator =
+                (O) new InputEncoder<>(parameters, inputType, encoder, fields, batch, runtimes);
         return operator;
     }
 

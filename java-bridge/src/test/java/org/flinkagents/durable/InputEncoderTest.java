@@ -91,7 +91,7 @@ class InputEncoderTest {
         OneInputStreamOperatorTestHarness<Row, Row> harness =
                 new OneInputStreamOperatorTestHarness<>(
                         new InputEncoderFactory<>(
-                                Types.ROW(Types.STRING), new byte[0], LIMIT, python.factory()));
+                                Types.ROW(Types.STRING), new byte[0], 2, LIMIT, python.factory()));
         harness.setup();
         harness.open();
         return harness;
