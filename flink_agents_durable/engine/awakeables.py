@@ -267,6 +267,16 @@ def _changed(ks: KeyState, id: str) -> None:
 # --- the end of the input ---
 
 
+def awaited(run: Run) -> list[str]:
+    """Ids that a run waits for at present."""
+    return [
+        id
+        for execution in run.executions.values()
+        for id, slot in execution.awakeables.items()
+        if slot is not None and slot.state == RUNNING
+    ]
+
+
 def unresolvable(run: Run) -> list[str]:
     """Ids that a run waits for, if it waits for nothing else: without another resolution it stands still."""
     ids = []

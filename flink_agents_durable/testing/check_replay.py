@@ -10,8 +10,10 @@ from typing import Any
 
 from flink_agents_durable.agents.builtin_actions import builtin_actions
 from flink_agents_durable.api.agent import Agent
+from flink_agents_durable.api.awakeables import AwakeableResolution
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.engine.awakeables import awaited
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.interruption import is_interruption
@@ -20,6 +22,7 @@ from flink_agents_durable.engine.limits import limit_names
 from flink_agents_durable.engine.plan import CompiledPlan
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
 from flink_agents_durable.engine.records import (
+    AWAKENED,
     BATCH_END,
     BEGIN,
     CUT,
@@ -30,7 +33,7 @@ from flink_agents_durable.engine.records import (
     TIMER,
     decode_record,
 )
-from flink_agents_durable.engine.run import Slot
+from flink_agents_durable.engine.run import KeyState, Slot
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.runtime.codecs import make_codec
@@ -45,8 +48,11 @@ START = 1_700_000_000_000
 Place = tuple[int, int, int]
 """Execution, slot, and failed attempts before it, of one try of a call: the same after every crash."""
 
-_Checkpoint = tuple[bytes, int, dict[str, list[Any]]]
-"""State, position in the log, and what had been emitted."""
+_Checkpoint = tuple[bytes, int, dict[str, list[Any]], set[str]]
+"""State, position in the log, what had been emitted, and the awakeables that had been resolved."""
+
+Resolve = Callable[[Any, str], AwakeableResolution | None]
+"""From key and id of an awakeable that an action waits for to its resolution; None: nobody answers."""
 
 _KINDS = {
     BEGIN: "the start of the run",
@@ -54,6 +60,7 @@ _KINDS = {
     OUTCOME: "the outcome of",
     SYNC_OUTCOME: "the outcome of",
     TIMER: "a timer",
+    AWAKENED: "the resolution of awakeable",
     BATCH_END: "the end of a batch",
     CUT: "a mismatch",
     REOPEN: "an uncaught failure",
@@ -94,7 +101,15 @@ class _Baseline:
 class _Setting:
     """The agent, as every attempt runs it."""
 
-    def __init__(self, agent: Agent, options: Mapping[Any, object], resources: Mapping[Any, Any]) -> None:
+    def __init__(
+        self,
+        agent: Agent,
+        options: Mapping[Any, object],
+        resources: Mapping[Any, Any],
+        resolve: Resolve | None,
+    ) -> None:
+        self._resolve = resolve or (lambda key, id: None)
+        self._resolutions: dict[str, AwakeableResolution | None] = {}
         named = {getattr(option, "key", option): value for option, value in options.items()}
         defaults = {AgentOptions.STRICT_VALUES.key: True, AgentOptions.MISMATCH_POLICY.key: "fail"}
         config = AgentConfiguration({**defaults, **named})
@@ -111,6 +126,12 @@ class _Setting:
             on_complete=lambda: None,
             is_interruption=lambda error: is_interruption(error, None),
         )
+
+    def resolution(self, key: Any, id: str) -> AwakeableResolution | None:
+        """What becomes of an awakeable: the same in every attempt."""
+        if id not in self._resolutions:
+            self._resolutions[id] = self._resolve(key, id)
+        return self._resolutions[id]
 
     def close(self) -> None:
         self.resources.close(self.executor.loop, CLOSE_SECONDS)
@@ -149,6 +170,7 @@ class _Attempt:
         self.timer: int | None = None
         self.dead = False
         self.checkpoint: _Checkpoint | None = None
+        self.resolved: set[str] = set()
 
     # --- driving ---
 
@@ -169,22 +191,43 @@ class _Attempt:
                 id = min(self.calls, key=lambda id: (self._rank(self.calls[id][1]), id))
                 call, slot = self.calls.pop(id)
                 engine.complete([self._outcome(call, slot)], self.time)
+            elif (waiting := self._awaited()) is not None:
+                self._resolve(*waiting)
             elif self.timer is not None:
                 self.time = max(self.time, self.timer)
                 engine.fire_timers(self.time)
             else:
                 return
 
+    def _awaited(self) -> tuple[KeyState, AwakeableResolution] | None:
+        """The next awakeable that is to be resolved, before any timer fires."""
+        for state in self.engine.keys.values():
+            run = state.run
+            if run is None:
+                continue
+            for id in awaited(run):
+                if id not in self.resolved:
+                    self.resolved.add(id)
+                    resolution = self.setting.resolution(run.key_object, id)
+                    if resolution is not None:
+                        return state, resolution
+        return None
+
+    def _resolve(self, state: KeyState, given: AwakeableResolution) -> None:
+        payload = self.setting.codec.inputs.dumps((given.id, given.value, given.failure))
+        self.engine.awaken(state.key, state.group, payload, self.time)
+
     def _take_checkpoint(self) -> None:
         if self.stop_at >= 0 and self.engine.applied_batches == self.batches:
             self.state.apply(self.engine.snapshot())
             outputs = {key: list(values) for key, values in self.outputs.items()}
-            self.checkpoint = (self.state.to_checkpoint("", {}), len(self.log), outputs)
+            self.checkpoint = (self.state.to_checkpoint("", {}), len(self.log), outputs, set(self.resolved))
 
     def restore(self, checkpoint: _Checkpoint | None) -> None:
         position = 0
         if checkpoint is not None:
-            data, position, outputs = checkpoint
+            data, position, outputs, resolved = checkpoint
+            self.resolved = set(resolved)
             self.state, _ = KeyedState.from_checkpoint(data)
             self.outputs.update({key: list(values) for key, values in outputs.items()})
         for key in self.state.active_keys():
@@ -284,6 +327,7 @@ def check_replay(
     options: Mapping[Any, object] | None = None,
     resources: Mapping[Any, Any] | None = None,
     fakes: Mapping[Callable[..., Any], Callable[..., Any]] | None = None,
+    awakeables: Resolve | None = None,
 ) -> ReplayReport:
     """Check that an agent does the same after a crash, wherever it crashes. Inputs are (key, value).
 
@@ -291,9 +335,12 @@ def check_replay(
     of its journal, dies before it is written, and starts anew: from the log alone, and from a checkpoint just
     before. Calls whose outcome was not recorded get the outcome of the first run. Raises ReplayDifferenceError at
     the first difference: another call than before, a recorded call that is made again, another output.
+
+    `awakeables` is asked once for each awakeable that an action waits for, with key and id, and gives what
+    `awakeable_result` or `awakeable_failure` make, or None: nobody answers, so that a deadline passes.
     """
     inputs = list(inputs)
-    setting = _Setting(agent, options or {}, resources or {})
+    setting = _Setting(agent, options or {}, resources or {}, awakeables)
     try:
         baseline = _run_once(setting, inputs, fakes or {})
         for point in range(len(baseline.records) + 1):

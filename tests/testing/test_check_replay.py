@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from flink_agents_durable import Agent, InputEvent, OutputEvent
+from flink_agents_durable import (
+    Agent,
+    AwakeableFailedError,
+    InputEvent,
+    OutputEvent,
+    awakeable_failure,
+    awakeable_result,
+)
 from flink_agents_durable.testing import ReplayDifferenceError, check_replay
 
 
@@ -90,3 +97,47 @@ def test_calls_are_made_once() -> None:
 
     check_replay(agent_of(act), [("a", "x")])
     assert made == ["x"]
+
+
+def test_awakeables_are_resolved_the_same_in_every_attempt() -> None:
+    asked: list[tuple[Any, str]] = []
+
+    async def act(event: Any, ctx: Any) -> None:
+        _, approval = ctx.awakeable()
+        _, second = ctx.awakeable()
+        _, nobody = ctx.awakeable()
+        answer = await approval
+        first = await ctx.durable_execute_async(ask, answer)
+        try:
+            refusal = await second
+        except AwakeableFailedError as error:
+            refusal = str(error)
+        try:
+            late = await asyncio.wait_for(nobody, 60)
+        except asyncio.TimeoutError:
+            late = "nobody"
+        ctx.send_event(OutputEvent([first, refusal, late]))
+
+    def resolve(key: Any, id: str) -> Any:
+        asked.append((key, id))
+        number = sum(other == key for other, _ in asked)
+        return [awakeable_result(key, id, "yes"), awakeable_failure(key, id, "no"), None][number - 1]
+
+    report = check_replay(agent_of(act), [("a", "x"), ("b", "y")], awakeables=resolve)
+    assert len(asked) == 6
+    assert (report.calls, report.outputs) == (2, 2)
+    assert report.crash_points == 2 * (2 * 5 + 1)
+
+
+def test_an_awakeable_that_differs_after_the_crash_is_named() -> None:
+    counter = itertools.count()
+
+    async def act(event: Any, ctx: Any) -> None:
+        for _ in range(next(counter)):
+            ctx.awakeable()
+        _, approval = ctx.awakeable()
+        await approval
+        await ctx.durable_execute_async(ask, "x")
+
+    with pytest.raises(ReplayDifferenceError, match=r"recorded was awakeable awk_.* asks for awakeable awk_"):
+        check_replay(agent_of(act), [("a", "x")], awakeables=lambda key, id: awakeable_result(key, id, 1))
