@@ -28,7 +28,7 @@ from flink_agents_durable.engine.snapshot import (
     UnclaimedImage,
 )
 from flink_agents_durable.runtime.log_positions import GroupBlob, read_blob
-from tests.engine.exceptions.own import Reason, Refused, chained, group
+from tests.engine.exceptions.own import Reason, Refused, chained, noted
 
 CODEC = JsonCodec()
 HEAD = MARKER + bytes([VERSION])
@@ -57,7 +57,7 @@ DECODERS: dict[str, tuple[Callable[[bytes], object], list[bytes]]] = {
     "journal record": (decode_record, [RECORD]),
     "failure": (
         failure,
-        [encode_failure(error, CODEC) for error in (Refused(1, Reason.DOWN), chained(), group(), OSError(2, "x"))],
+        [encode_failure(error, CODEC) for error in (Refused(1, Reason.DOWN), chained(), noted(), OSError(2, "x"))],
     ),
     "value": (CODEC.loads, [CODEC.dumps({"a": [1, (2, b"x")], "e": Reason.DOWN})]),
     "attempt": (
