@@ -18,6 +18,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import bench_values
 from bench_agents import Load, Measured
 from bench_store import measure_limit
 
@@ -170,7 +171,20 @@ def bytes_() -> None:
     )
 
 
-BENCHES = {f.__name__.rstrip("_"): f for f in (calls, sqlite, sync, inputs, waiting, idle, bytes_)}
+def values() -> None:
+    one, three = bench_values.small_calls()
+    bare = bench_values.bare_digest()
+    report("values", f"{one:.1f}", "us for the identity of a call with one scalar argument")
+    report("values", f"{three:.1f}", "us with three", f"{three / bare:.1f} of bare encoding and hashing")
+    some, many = bench_values.large_call(1000), bench_values.large_call(10_000)
+    report("values", f"{some:,.0f}", "us with 1,000 small dicts", f"{many / some:.1f} times that with 10,000")
+    write, read, size = bench_values.failure()
+    report(
+        "values", f"{write:.0f}", f"us to record an exception in {size:,} bytes", f"{read:.0f} us to read it"
+    )
+
+
+BENCHES = {f.__name__.rstrip("_"): f for f in (calls, sqlite, sync, inputs, waiting, idle, bytes_, values)}
 
 
 def main() -> None:
