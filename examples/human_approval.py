@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-from pyflink.common import Duration, WatermarkStrategy
+from pyflink.common import Configuration, Duration, WatermarkStrategy
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 
@@ -90,7 +90,9 @@ def write(folder, name, content):
 def main(folder):
     for name in ("requests", "answers"):
         Path(folder, name).mkdir()
-    env = StreamExecutionEnvironment.get_execution_environment()
+    config = Configuration()
+    config.set_string("python.execution-mode", "thread")  # no other process for one small map
+    env = StreamExecutionEnvironment.get_execution_environment(config)
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), f"file://{folder}/answers")
     source = files.monitor_continuously(Duration.of_millis(200)).build()
