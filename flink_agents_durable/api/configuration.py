@@ -115,9 +115,11 @@ class AgentOptions:
     )
     """How long closing waits for running calls before it abandons them."""
     SHORT_TERM_MEMORY_TTL: ConfigOption[timedelta | None] = ConfigOption(
-        "agents.short-term-memory.ttl", timedelta, None, minimum=0.001, planned=True
+        "agents.short-term-memory.ttl", timedelta, None, minimum=0.001
     )
-    """Memory that has not been used for this long is dropped; None: never."""
+    """The short-term memory of a key that no action has used for this long is gone, all of it; None: never. A run
+    finds it gone or not as of its recorded start, also on replay. The first use in a run then costs a record. Keys
+    that never come back are removed from the state as well, some time later."""
 
     @classmethod
     def all(cls) -> list[ConfigOption[Any]]:

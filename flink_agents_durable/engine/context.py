@@ -91,6 +91,7 @@ class ActionContext(RunnerContext):
 
     @property
     def short_term_memory(self) -> MemoryObject:
+        self._driver.port.use_memory()
         return self._memory("")
 
     @property

@@ -17,12 +17,13 @@ from flink_agents_durable.api.errors import (
     RecordTooLargeError,
     UnreadableRecordError,
 )
-from flink_agents_durable.engine import awakeables, identity, snapshot
+from flink_agents_durable.engine import awakeables, expiry, identity, snapshot
 from flink_agents_durable.engine.admission import claim, drop_stale, input_digest
 from flink_agents_durable.engine.attempts import Deadline
 from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.commands import NOT_LIVE
 from flink_agents_durable.engine.execution import Stepper, ends_calls, input_event
+from flink_agents_durable.engine.expiry import ForgottenKey
 from flink_agents_durable.engine.failures import encode_failure
 from flink_agents_durable.engine.journal import Entry, Journal
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
@@ -93,6 +94,7 @@ class Engine:
         self.cancels: list[int] = []
         self.idle: deque[KeyState] = deque()  # keys whose run ended in this step
         self.dirty: dict[bytes, KeyState] = {}
+        self.floors: dict[int, int] = {}  # by key group: where the numbers of unknown keys start (P25)
         self.live_runs = 0
         self.in_flight = 0
         self.now = 0
@@ -270,6 +272,11 @@ class Engine:
         self.dirty = {}
         return updates
 
+    def forget_expired(self, keys: Iterable[tuple[bytes, int, bytes]], now: int) -> list[ForgottenKey]:
+        """Updates that remove what has expired of idle keys, given with group and state `sequence` (P25)."""
+        ttl = self.settings.memory_ttl
+        return [] if ttl is None else expiry.sweep(self, keys, max(now, self.now), ttl)
+
     @property
     def dirty_keys(self) -> int:
         """How many keys the next snapshot has to write."""
@@ -334,6 +341,8 @@ class Engine:
                 snapshot.restore_idle(ks, snapshot.StoredKey(self.ports.load_key(key)))
             elif stored is not None:
                 snapshot.restore_sequence(ks, stored)
+            if self.floors and not ks.stored_sequence:
+                ks.sequence = self.floors.get(group, 0)
         return ks
 
     def mark(self, ks: KeyState) -> None:
@@ -435,6 +444,8 @@ class Engine:
         for recorded in run.records.values():
             drop_numbers(run, recorded.numbers)
         self.live_runs -= 1
+        if self.settings.memory_ttl is not None:
+            expiry.run_ended(ks, self.now)
         self.mark(ks)
         if ks.early:
             self.stats.awakeables_dropped += awakeables.drop_passed(ks)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import ActionFailedError, AttemptEndedError, NonDeterministicActionError
 from flink_agents_durable.api.events import Event, EventType, InputEvent
-from flink_agents_durable.engine import awakeables, identity, reopening
+from flink_agents_durable.engine import awakeables, expiry, identity, reopening
 from flink_agents_durable.engine.commands import (
     AWAIT,
     BATCH,
@@ -343,6 +343,8 @@ class Stepper:
             self.forget_call(slot)
             self._remove(execution, slot)
         drop_numbers(run, execution.numbers)
+        if execution.uses_memory:
+            expiry.ended(execution)
         driver, execution.driver = execution.driver, None
         if driver is not None and commit:
             driver.release()

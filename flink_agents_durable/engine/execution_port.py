@@ -8,6 +8,7 @@ from flink_agents_durable.api.errors import AttemptEndedError
 from flink_agents_durable.engine.awakeables import make_id
 from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.commands import Command
+from flink_agents_durable.engine.expiry import use_memory
 from flink_agents_durable.engine.failures import decode_failure
 from flink_agents_durable.engine.memory import RunMemory
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED
@@ -56,6 +57,12 @@ class ExecutionPort:
     def memory(self) -> RunMemory:
         """Memory of the key, as this run sees it."""
         return self._execution.run.memory
+
+    def use_memory(self) -> None:
+        """The action asks for its key's memory, which may have expired (P25)."""
+        ttl = self._engine.settings.memory_ttl
+        if ttl is not None:
+            use_memory(self._engine, self._execution, ttl)
 
     @property
     def writes(self) -> dict[str, bytes | None]:

@@ -55,10 +55,15 @@ class Journal:
         self.applied_batches = 0
 
     def begin(self, run: Run, now: int) -> None:
-        """Queue the `begin` record of a run, without waiting for it. Keeps P12."""
+        """Queue the `begin` record of a run, without waiting for it. Keeps P12.
+
+        It has the time of the start, also when the snapshot knows of later records that never reached the log.
+        """
         if not run.begun:
             run.begun = True
+            last, run.time = run.time, 0
             self.write(run, BEGIN, run.start_time if run.start_time else now)
+            run.time = max(last, run.time)
 
     def write(
         self,

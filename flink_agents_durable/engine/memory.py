@@ -40,6 +40,11 @@ class KeyMemory:
             self._values = {**dict(load()), **self._values}
         return self._values
 
+    def clear(self) -> None:
+        """Remove everything."""
+        for path in [path for path, value in self.values.items() if value is not None]:
+            self.put(path, None)
+
     def put(self, path: str, value: bytes | None) -> None:
         """Change a value; the next snapshot writes it."""
         self._values[path] = value  # None stays in the map: a later load must not bring the value back

@@ -127,6 +127,7 @@ class Execution:
         "time",
         "trigger",
         "undigested",
+        "uses_memory",
         "version",
         "voids",
         "writes",
@@ -161,6 +162,7 @@ class Execution:
         self.version = 0
         self.time = 0
         self.writes: dict[str, bytes | None] = {}
+        self.uses_memory = False  # of its key, under a time to live (P25)
 
 
 class Run:
@@ -316,6 +318,7 @@ class KeyState:
         "stored_unclaimed",
         "unclaimed",
         "unclaimed_dirty",
+        "used",
     )
 
     def __init__(self, key: bytes, group: int, memory: KeyMemory) -> None:
@@ -341,3 +344,4 @@ class KeyState:
         self.stored_sequence = b""
         self.stored_unclaimed: AbstractSet[int] = NONE_DONE
         self.unclaimed_dirty = False
+        self.used = 0  # recorded time of the last use of its memory, if that has a time to live (P25)

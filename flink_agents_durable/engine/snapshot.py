@@ -91,6 +91,7 @@ class SequenceImage(msgspec.Struct, array_like=True):
     received: int
     claim_limit: int
     early: int = 0
+    used: int = 0
 
 
 class UnclaimedImage(msgspec.Struct, array_like=True):
@@ -151,9 +152,15 @@ def _read(kind: Any, data: bytes) -> Any:
     return image
 
 
+def read_sequence(sequence: bytes) -> SequenceImage:
+    """What remains of a key when it has no work."""
+    image: SequenceImage = _read(SequenceImage, sequence)
+    return image
+
+
 def has_more(sequence: bytes) -> bool:
     """Whether there are unclaimed records, or resolutions of awakeables, beside this sequence number."""
-    image: SequenceImage = _read(SequenceImage, sequence)
+    image = read_sequence(sequence)
     return image.claim_limit > 0 or image.early > 0
 
 
@@ -161,6 +168,7 @@ def restore_sequence(ks: KeyState, data: bytes) -> None:
     """Give a key its stored sequence number."""
     image: SequenceImage = _read(SequenceImage, data)
     ks.sequence, ks.received, ks.claim_limit = image.sequence, image.received, image.claim_limit
+    ks.used = image.used
     ks.stored_sequence = data
 
 
@@ -211,7 +219,7 @@ def key_updates(ks: KeyState) -> list[StateEntry]:
     if not ks.unclaimed:
         ks.received = ks.claim_limit = 0
     sequence = msgspec.msgpack.encode(
-        SequenceImage(FORMAT, ks.sequence, ks.received, ks.claim_limit, len(ks.early))
+        SequenceImage(FORMAT, ks.sequence, ks.received, ks.claim_limit, len(ks.early), ks.used)
     )
     if sequence != ks.stored_sequence:
         ks.stored_sequence = sequence

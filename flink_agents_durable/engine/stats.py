@@ -19,5 +19,6 @@ class EngineStats:
     events_suppressed: int = 0
     unclaimed_dropped: int = 0
     dead_letters: int = 0
+    keys_expired: int = 0
     awakeables_resolved: int = 0
     awakeables_dropped: int = 0

@@ -23,6 +23,7 @@ _COUNTERS = {
     "eventsSuppressed": "events_suppressed",
     "unclaimedRunsDropped": "unclaimed_dropped",
     "deadLetters": "dead_letters",
+    "keysExpired": "keys_expired",
     "awakeablesResolved": "awakeables_resolved",
     "awakeablesDropped": "awakeables_dropped",
 }

@@ -26,6 +26,8 @@ class GroupBlob(msgspec.Struct, array_like=True, frozen=True):
     """Positions of one store mean nothing to another."""
     position: int
     key_encoding: str
+    floor: int = 0
+    """Where the sequence numbers of keys start that the state does not know (P25)."""
 
     def to_bytes(self) -> bytes:
         return msgspec.msgpack.encode(self)

@@ -54,6 +54,8 @@ DRAIN_SECONDS = 0.010
 """A mail takes no longer than these, so that barriers are not blocked (K10)."""
 DRAIN_CHUNK = 128
 """How much is done between two looks at the clock."""
+MIN_SWEEP_SECONDS = 1.0
+"""Bounds what walks over all keys cost where the time to live is short."""
 FLUSH_RECORDS = 10_000
 """Dirty records are written to the state before they are more, which a snapshot would wait for (K6)."""
 MAX_TRACEBACK_CHARS = 65_536
@@ -206,6 +208,7 @@ class AgentOperator:
                 key_encoding=self._plan.key_encoding,
             )
             self._engine = engine = self._make_engine(log.log_id)
+            engine.floors = {group: blob.floor for group, blob in self._blobs.items() if blob.floor}
             keys, self._restored_keys = self._restored_keys, []
             for key, group, flat in keys:
                 engine.restore_key(key, group, entries(flat))
@@ -432,10 +435,29 @@ class AgentOperator:
                 self._stopped_by = checkpoint_id
                 self._executor.pause()
             blobs = [
-                GroupBlob(FORMAT, log.log_id, store.name, positions.get(group, 0), self._plan.key_encoding)
+                GroupBlob(
+                    FORMAT,
+                    log.log_id,
+                    store.name,
+                    positions.get(group, 0),
+                    self._plan.key_encoding,
+                    engine.floors.get(group, 0),
+                )
                 for group in self._task.groups
             ]
             return [blob.to_bytes() for blob in blobs], flattened(updates)
+
+    def sweep_interval(self) -> int | None:
+        """Milliseconds between two walks of Java over all keys, or None: nothing expires (P25)."""
+        ttl = self._options.get(AgentOptions.SHORT_TERM_MEMORY_TTL)
+        return None if ttl is None else round(max(MIN_SWEEP_SECONDS, ttl.total_seconds()) * 1_000)
+
+    def forget(self, flat: Sequence[Any]) -> tuple[Any, ...]:
+        """Updates that remove what has expired, of keys given as key, group, state `sequence`, key, ..."""
+        with _formatted():
+            self._raise_kept()
+            keys = [(bytes(flat[i]), int(flat[i + 1]), bytes(flat[i + 2])) for i in range(0, len(flat), 3)]
+            return flattened(self._running().forget_expired(keys, wall_clock()))
 
     def completed(self, checkpoint_id: int) -> None:
         """Cut the log, to what the retained checkpoints need (P23)."""

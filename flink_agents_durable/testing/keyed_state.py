@@ -8,7 +8,17 @@ from typing import Any
 
 import msgspec
 
-from flink_agents_durable.engine.ports import ACTIVE, EARLY, JOURNAL, MEMORY, QUEUED, UNCLAIMED, StateEntry
+from flink_agents_durable.engine.expiry import EVERYTHING
+from flink_agents_durable.engine.ports import (
+    ACTIVE,
+    EARLY,
+    JOURNAL,
+    MEMORY,
+    QUEUED,
+    SEQUENCE,
+    UNCLAIMED,
+    StateEntry,
+)
 
 MAX_PARALLELISM = 128
 
@@ -24,6 +34,7 @@ class Checkpoint(msgspec.Struct, array_like=True):
     log_id: str
     positions: dict[int, int]
     keys: list[tuple[bytes, list[tuple[int, Any, bytes]]]]
+    floors: dict[int, int] = {}
 
 
 class KeyedState:
@@ -31,13 +42,18 @@ class KeyedState:
 
     def __init__(self) -> None:
         self._keys: dict[bytes, dict[tuple[int, Any], bytes]] = {}
+        self.floors: dict[int, int] = {}
+        """Of the key groups, as the raw keyed state of an operator has them (P25)."""
 
     def apply(self, updates: list[tuple[bytes, list[StateEntry]]]) -> None:
         """Write the updates of a snapshot."""
         for key, entries in updates:
             known = self._keys.setdefault(key, {})
             for state, subkey, value in entries:
-                if value is None:
+                if state == MEMORY and subkey is EVERYTHING:
+                    for path in [entry for entry in known if entry[0] == MEMORY]:
+                        del known[path]
+                elif value is None:
                     known.pop((state, subkey), None)
                 else:
                     known[state, subkey] = bytes(value)
@@ -46,11 +62,14 @@ class KeyedState:
         """A copy of the keys that are `owned`."""
         part = KeyedState()
         part._keys = {key: dict(known) for key, known in self._keys.items() if owned(key)}
+        part.floors = dict(self.floors)
         return part
 
     def add(self, other: KeyedState) -> None:
         """Take copies of the keys of another subtask."""
         self._keys.update({key: dict(known) for key, known in other._keys.items()})
+        for group, floor in other.floors.items():
+            self.floors[group] = max(self.floors.get(group, 0), floor)
 
     def load(self, key: bytes) -> list[StateEntry]:
         """All of a key but its memory."""
@@ -76,13 +95,18 @@ class KeyedState:
             if state in (ACTIVE, JOURNAL, QUEUED, UNCLAIMED, EARLY)
         )
 
+    def sequences(self) -> list[tuple[bytes, int, bytes]]:
+        """Key, key group and state `sequence` of all keys, as the sweep of an operator finds them."""
+        found = [(key, known.get((SEQUENCE, None))) for key, known in self._keys.items()]
+        return [(key, key_group(key), sequence) for key, sequence in found if sequence is not None]
+
     def to_checkpoint(self, log_id: str, positions: Mapping[int, int]) -> bytes:
         """The bytes of a checkpoint."""
         keys = [
             (key, [(state, subkey, value) for (state, subkey), value in known.items()])
             for key, known in self._keys.items()
         ]
-        return msgspec.msgpack.encode(Checkpoint(log_id, dict(positions), keys))
+        return msgspec.msgpack.encode(Checkpoint(log_id, dict(positions), keys, self.floors))
 
     @classmethod
     def from_checkpoint(cls, data: bytes) -> tuple[KeyedState, Checkpoint]:
@@ -90,4 +114,5 @@ class KeyedState:
         checkpoint = msgspec.msgpack.decode(data, type=Checkpoint)
         state = cls()
         state.apply([(key, list(entries)) for key, entries in checkpoint.keys])
+        state.floors = checkpoint.floors
         return state, checkpoint

@@ -20,6 +20,7 @@ from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.engine.awakeables import read_id
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
+from flink_agents_durable.engine.expiry import has_expired, last_use
 from flink_agents_durable.engine.interruption import is_interruption
 from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.limits import limit_names
@@ -119,6 +120,7 @@ class LocalRunner:
         if checkpoint is not None:
             self._ports.state, known = KeyedState.from_checkpoint(checkpoint)
             positions.update(known.positions)
+            self._engine.floors.update(self._ports.state.floors)
         state, engine = self._ports.state, self._engine
         for key in state.active_keys():
             engine.restore_key(key, key_group(key), state.load(key))
@@ -248,9 +250,13 @@ class LocalRunner:
         return self._engine.stats
 
     def memory(self, key: Any) -> dict[str, Any]:
-        """The committed short-term memory of a key: path to value."""
+        """The committed short-term memory of a key, as a run that starts now would find it: path to value."""
         encoded = encode_key(key)
         live = self._engine.keys.get(encoded)
+        ttl = self._engine.settings.memory_ttl
+        used = live.used if live is not None else last_use(self._ports.state.load(encoded))
+        if ttl is not None and has_expired(used, ttl, self._time) and (live is None or live.run is None):
+            return {}
         values = dict(live.memory.values) if live is not None else dict(self._ports.state.memory(encoded))
         return {
             path: self._codec.loads(value)
@@ -265,6 +271,8 @@ class LocalRunner:
         self._check()
         ports = self._ports
         ports.state.apply(self._engine.snapshot())
+        ports.state.apply(self._engine.forget_expired(ports.state.sequences(), self._time))
+        ports.state.floors = dict(self._engine.floors)
         positions = self._store.positions(self._engine.applied_batches)
         return ports.state.to_checkpoint(self._log_id, positions)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flink_agents_durable.api.agent import Agent
+from flink_agents_durable.engine.expiry import EVERYTHING
 from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.ports import ACTIVE, MEMORY, QUEUED, SEQUENCE, UNCLAIMED
 from flink_agents_durable.runtime import operator as operator_module
@@ -214,6 +215,18 @@ class FakeFlink:
         state = {key: dict(known) for key, known in self.host.state.items()}
         return Snapshot(dict(zip(self.groups, blobs, strict=True)), state)
 
+    def sweep(self) -> int:
+        """A walk over all keys; gives how many were forgotten."""
+        flat = [
+            part
+            for key, known in self.host.state.items()
+            if (SEQUENCE, None) in known
+            for part in (key, group_of(key), known[SEQUENCE, None])
+        ]
+        updates = self.rt.forget(flat)
+        self._write(updates)
+        return len(updates) // 2
+
     def close(self) -> bool:
         return self.rt.close()
 
@@ -247,7 +260,10 @@ class FakeFlink:
         for key, flat in zip(updates[::2], updates[1::2], strict=True):
             known = self.host.state.setdefault(key, {})
             for state, sub, value in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
-                if value is None:
+                if state == MEMORY and sub is EVERYTHING:
+                    for entry in [entry for entry in known if entry[0] == MEMORY]:
+                        del known[entry]
+                elif value is None:
                     known.pop((state, sub), None)
                 else:
                     known[(state, sub)] = value

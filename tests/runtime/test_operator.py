@@ -15,6 +15,7 @@ import pytest
 
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.events import InputEvent, OutputEvent
+from flink_agents_durable.engine.ports import SEQUENCE
 from flink_agents_durable.runtime import operator as operator_module
 from flink_agents_durable.runtime.operator import (
     CHECKPOINT,
@@ -665,3 +666,41 @@ def test_payloads_of_java_are_bytes_of_any_kind(open_flink: Open) -> None:
     flink._apply(flink.rt.process(bytearray(b"key"), 1, bytearray(pickle.dumps(("key", 1))), None, None))  # type: ignore[arg-type]
     flink.run_until_idle()
     assert flink.values == [1]
+
+
+def test_p25_a_walk_over_all_keys_forgets_what_has_expired(
+    open_flink: Open, store_options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """State and floor are in one snapshot: a key that comes back gets new numbers, and with them new ids."""
+    now = [1_000_000]
+    monkeypatch.setattr(operator_module, "wall_clock", lambda: now[0])
+
+    async def act(event: Any, ctx: Any) -> None:
+        count = ctx.short_term_memory.get("count", 0)
+        ctx.short_term_memory.set("count", count + 1)
+        ctx.send_event(OutputEvent(output=(count, ctx.run_id)))
+
+    plan = plan_of(agent_of(act), **store_options, short_term_memory__ttl="1 s")
+    flink = open_flink(plan)
+    assert flink.rt.sweep_interval() == 1_000
+    for key in ("old", "old", "new"):
+        now[0] += 400
+        flink.process(key, 1)
+    flink.run_until_idle()
+    flink.snapshot()
+    now[0] += 700
+    assert flink.sweep() == 1
+    assert flink.sweep() == 0
+    snapshot = flink.snapshot(2)
+    assert [SEQUENCE in {kind for kind, _ in known} for known in snapshot.state.values()].count(True) == 1
+    flink.close()
+    second = open_flink(plan, snapshot)
+    second.process("old", 1)
+    second.process("new", 1)
+    second.run_until_idle()
+    assert [count for count, _ in second.values] == [0, 1]
+    assert not {run for _, run in second.values} & {run for _, run in flink.values}
+
+
+def test_nothing_is_walked_over_without_a_time_to_live(open_flink: Open) -> None:
+    assert open_flink(plan_of(agent_of(call_echo))).rt.sweep_interval() is None

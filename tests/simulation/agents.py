@@ -445,6 +445,28 @@ def giving_up(world: World) -> Agent:
     return agent.add_action("other", [InputEvent], other)
 
 
+def forgetful(world: World) -> Agent:
+    """Memory that expires while runs wait, fail and come back (P25)."""
+
+    async def act(event: Any, ctx: Any) -> None:
+        v = event.input
+        if v.endswith("0"):  # without a call
+            world.remember(ctx, "m", v)
+            world.emit(ctx, "one", v)
+            world.completes(ctx)
+            return
+        seen = world.recall(ctx, "m")  # it holds once something is recorded behind it
+        a = await ctx.durable_execute_async(world.call, f"a{v}")
+        again = world.recall(ctx, "m")
+        world.check(ctx, again == seen, f"memory expired in the middle of a run: {seen} became {again}")
+        world.observe(ctx, "a", (a, seen, ctx.run_id))
+        world.remember(ctx, "m", v)
+        world.emit(ctx, "one", v, seen, a)
+        world.completes(ctx)
+
+    return Agent().add_action("act", [InputEvent], act)
+
+
 @dataclass(frozen=True)
 class Simulated:
     """An agent for the simulator, and under which circumstances it makes sense."""
@@ -459,6 +481,8 @@ class Simulated:
     max_record_bytes: int | None = None
     durable: bool = False
     """It needs a store: without one, a failure that was recorded before a checkpoint and raised after it comes back."""
+    memory_ttl: int | None = None
+    """Of its memory, in units of the world's time."""
     lost_head: float = 0.0
     """How often the log loses its head too early."""
     fork: float = 0.0
@@ -479,6 +503,7 @@ AGENTS: dict[str, Simulated] = {
     "generator": Simulated(generator, 1),
     "failing": Simulated(failing, 1),
     "late_timeout": Simulated(late_timeout, 1, durable=True),
+    "forgetful": Simulated(forgetful, 1, ordered=True, memory_ttl=2),
     "giving_up": Simulated(giving_up, 2),
     "versions": Simulated(versions, 2, versions=True),
     "lossy": Simulated(versions, 2, versions=True, lost_head=0.5),

@@ -32,7 +32,9 @@ def make_world(name: str, seed: int, **changes: Any) -> World:
     if agent.versions:
         faults = replace(faults, flip=0.4)
     settings = EngineSettings(
-        strict_values=choose.random() < 0.7, call_parallelism=choose.choice((1, 2, sys.maxsize, sys.maxsize))
+        strict_values=choose.random() < 0.7,
+        call_parallelism=choose.choice((1, 2, sys.maxsize, sys.maxsize)),
+        memory_ttl=agent.memory_ttl,
     )
     arguments: dict[str, Any] = {
         "faults": faults,

@@ -21,6 +21,7 @@ from flink_agents_durable.engine import (
     driver,
     engine,
     execution,
+    expiry,
     identity,
     records,
     replay,
@@ -32,7 +33,7 @@ from flink_agents_durable.engine.execution import Stepper
 from flink_agents_durable.engine.execution_port import ExecutionPort
 from flink_agents_durable.engine.journal import Journal
 from flink_agents_durable.engine.memory import RunMemory
-from flink_agents_durable.engine.ports import FAILED
+from flink_agents_durable.engine.ports import FAILED, MEMORY
 from flink_agents_durable.engine.replay import RunJournal
 from flink_agents_durable.engine.resume import Resumption
 from flink_agents_durable.engine.run import BATCH_SLOT, RESERVING, RUNNING
@@ -422,6 +423,46 @@ def p24_only_the_first_timer(patch: pytest.MonkeyPatch) -> None:
         return original(self) and first
 
     patch.setattr(Timers, "changed", changed)
+
+
+def p25_judged_by_the_clock(patch: pytest.MonkeyPatch) -> None:
+    """P25: whether memory has expired depends on when the run is replayed."""
+    original = expiry.use_memory
+
+    def use(one: Engine, execution: Any, ttl: int) -> None:
+        run = execution.run
+        one.journal.begin(run, one.now)
+        recorded, run.start_time = run.start_time, one.now
+        original(one, execution, ttl)
+        run.start_time = recorded
+
+    patch.setattr("flink_agents_durable.engine.execution_port.use_memory", use)
+
+
+def p25_the_sweep_takes_what_a_replay_reads(patch: pytest.MonkeyPatch) -> None:
+    """P25: memory is removed though the input of recorded calls that read it has not come back."""
+
+    def sweep(one: Engine, keys: Any, now: int, ttl: int) -> Any:
+        return [
+            (key, [(MEMORY, expiry.EVERYTHING, None)])
+            for key, _, data in keys
+            if expiry.has_expired(snapshot.read_sequence(data).used, ttl, now)
+        ]
+
+    patch.setattr(expiry, "sweep", sweep)
+
+
+def p25_numbers_start_anew(patch: pytest.MonkeyPatch) -> None:
+    """P25: a key that was forgotten gets its numbers, and with them its ids, a second time."""
+    original = expiry.sweep
+
+    def sweep(one: Engine, *more: Any) -> Any:
+        floors = dict(one.floors)
+        updates = original(one, *more)
+        one.floors = floors
+        return updates
+
+    patch.setattr(expiry, "sweep", sweep)
 
 
 def _deliver(self: Engine, entry: Any, slot: Any) -> None:

@@ -79,6 +79,9 @@ SEEN: list[tuple[str, Mutant, list[str], int]] = [
     ("P23", mutants.p23_cut_when_taken, ["sequence"], 50),
     ("P24", mutants.p24_timers_end_with_the_attempt, ["sleeping"], 50),
     ("P24", mutants.p24_only_the_first_timer, ["sleeping"], 50),
+    ("P25", mutants.p25_judged_by_the_clock, ["forgetful"], 200),
+    ("P25", mutants.p25_the_sweep_takes_what_a_replay_reads, ["forgetful"], 400),
+    ("P25", mutants.p25_numbers_start_anew, ["forgetful"], 300),
 ]
 
 FOUND: list[tuple[Mutant, list[str], int]] = [
@@ -105,7 +108,7 @@ MADE_UP: list[tuple[Mutant, list[str], int]] = [
     [pytest.param(mutant, agents, n, id=f"{rule}-{mutant.__name__}") for rule, mutant, agents, n in SEEN],
 )
 def test_a_rule_that_is_left_out_is_seen(mutant: Mutant, agents: list[str], schedules: int) -> None:
-    """Each of P1 to P18 and P20 to P24."""
+    """Each of P1 to P18 and P20 to P25."""
     assert caught(mutant, agents, schedules) <= schedules
 
 
@@ -128,5 +131,5 @@ def test_another_fault_is_seen(mutant: Mutant, agents: list[str], schedules: int
 
 
 def test_every_rule_has_a_mutant() -> None:
-    """P19 and P25 have theirs where retries and the expiry of memory are tested."""
-    assert {rule for rule, *_ in SEEN} == {f"P{n}" for n in range(1, 25)} - {"P19"}
+    """P19 has its where retries are tested."""
+    assert {rule for rule, *_ in SEEN} == {f"P{n}" for n in range(1, 26)} - {"P19"}

@@ -108,6 +108,12 @@ class Attempt:
 
     # --- ports ---
 
+    def sweep(self) -> None:
+        """Remove what has expired, as the operator's walk over all keys does (P25)."""
+        engine = self.engine
+        self.state.apply(engine.forget_expired(self.state.sequences(), self.world.now))
+        self.state.floors = dict(engine.floors)
+
     def append(self, records: list[tuple[int, bytes]]) -> None:
         self.crash_point("before a hand-over")
         self.batches.append(records)

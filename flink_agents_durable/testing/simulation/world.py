@@ -324,10 +324,11 @@ class World(Stage):
     # --- checkpoints: subtasks do not meet, so that their parts may be taken at one moment ---
 
     def _flush(self, _: Attempt) -> None:
-        """Changed keys are written early (K6)."""
+        """Changed keys are written early (K6), and what has expired is removed (P25)."""
         self.history.append("keyed state is written")
         for attempt in self.attempts:
             attempt.state.apply(attempt.engine.snapshot())
+            attempt.sweep()
 
     def _snapshot(self) -> CheckpointImage:
         state = KeyedState()
@@ -512,6 +513,7 @@ class World(Stage):
             return
         if image is not None:
             attempt.state = image.state.part(lambda key: key_group(key) in attempt.groups)
+            attempt.engine.floors.update(image.state.floors)
         self._check_restored(attempt, image)
         engine = attempt.engine
         for key in attempt.state.active_keys():

@@ -32,6 +32,7 @@ final class AgentState {
     private static final int EARLY = 6;
 
     private static final String ACTIVE_NAME = "active";
+    private static final String SEQUENCE_NAME = "sequence";
     private static final TypeInformation<byte[]> BYTES =
             PrimitiveArrayTypeInfo.BYTE_PRIMITIVE_ARRAY_TYPE_INFO;
 
@@ -56,7 +57,7 @@ final class AgentState {
         journal = store.getMapState(new MapStateDescriptor<>("journal", Types.LONG, BYTES));
         queued = store.getMapState(new MapStateDescriptor<>("queued", Types.LONG, BYTES));
         unclaimed = store.getMapState(new MapStateDescriptor<>("unclaimed", Types.LONG, BYTES));
-        sequence = store.getState(new ValueStateDescriptor<>("sequence", BYTES));
+        sequence = store.getState(new ValueStateDescriptor<>(SEQUENCE_NAME, BYTES));
         memory = store.getMapState(new MapStateDescriptor<>("memory", Types.STRING, BYTES));
         early = store.getMapState(new MapStateDescriptor<>("early", Types.STRING, BYTES));
     }
@@ -76,6 +77,32 @@ final class AgentState {
         try (Stream<String> keys = backend.getKeys(ACTIVE_NAME, VoidNamespace.INSTANCE)) {
             return keys.filter(key -> keyGroups().contains(keyGroup(key)))
                     .collect(Collectors.toList());
+        }
+    }
+
+    /**
+     * All keys that have a sequence number. The map of a backend that keeps objects must not change
+     * under a walk, so that its keys, which are there anyway, are listed first.
+     */
+    Stream<String> keysWithSequence() {
+        Stream<String> keys =
+                backend.getKeys(SEQUENCE_NAME, VoidNamespace.INSTANCE)
+                        .filter(key -> keyGroups().contains(keyGroup(key)));
+        if (backend.isSafeToReuseKVState()) {
+            return keys;
+        }
+        try (Stream<String> all = keys) {
+            return all.collect(Collectors.toList()).stream();
+        }
+    }
+
+    /** The sequence number of a key, or null. */
+    byte[] sequence(String key) throws Exception {
+        String current = enter(key);
+        try {
+            return sequence.value();
+        } finally {
+            leave(current);
         }
     }
 
@@ -154,7 +181,11 @@ final class AgentState {
                     put(sequence, value);
                     break;
                 case MEMORY:
-                    put(memory, (String) subkey, value);
+                    if (subkey == null) {
+                        memory.clear();
+                    } else {
+                        put(memory, (String) subkey, value);
+                    }
                     break;
                 case EARLY:
                     put(early, (String) subkey, value);

@@ -48,6 +48,9 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
     /** Bounds how long an input holds back aligned barriers, which cannot pass a yield (K1). */
     private static final long YIELD_LIMIT_MILLIS = 1_000;
 
+    /** Between two steps of a walk over all keys, so that it takes a small part of the time. */
+    private static final long SWEEP_PAUSE_MILLIS = 20;
+
     private static final int CHECKPOINT = 0;
     private static final int SAVEPOINT = 1;
     private static final int STOP_SAVEPOINT = 2;
@@ -77,6 +80,9 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
 
     /** As Python reported them last: inputs that count for back-pressure, all unfinished runs. */
     private transient long inFlight;
+
+    private transient KeySweep sweep;
+    private transient long sweepInterval;
 
     private transient long live;
 
@@ -148,6 +154,12 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
                     state.load(key));
         }
         step("start");
+        Object interval = python("sweep_interval");
+        if (interval != null) {
+            sweep = new KeySweep(state);
+            sweepInterval = (Long) interval;
+            sweepIn(sweepInterval);
+        }
     }
 
     private Map<String, Object> settings(Environment environment) {
@@ -202,6 +214,9 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
                 runtime.close();
             }
         } finally {
+            if (sweep != null) {
+                sweep.close();
+            }
             if (host != null) {
                 host.release();
             }
@@ -432,6 +447,32 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
 
     AgentMetrics agentMetrics() {
         return agentMetrics;
+    }
+
+    // ---------------------------------------------------------------- expiry
+
+    private void sweepIn(long millis) {
+        long now = getProcessingTimeService().getCurrentProcessingTime();
+        getProcessingTimeService().registerTimer(now + millis, time -> sweepSomeKeys());
+    }
+
+    /**
+     * Drops what has expired of some keys; between two such steps everything else goes on. Keeps
+     * P25.
+     */
+    private void sweepSomeKeys() throws Exception {
+        if (finished) {
+            return;
+        }
+        if (inPython || emitting || isStopped()) {
+            sweepIn(SWEEP_PAUSE_MILLIS); // a yield further down the chain
+            return;
+        }
+        Object[] keys = sweep.next();
+        if (keys.length > 0) {
+            state.update(PythonValues.array(python("forget", new Object[] {keys})));
+        }
+        sweepIn(keys.length > 0 ? SWEEP_PAUSE_MILLIS : sweepInterval);
     }
 
     // ---------------------------------------------------------------- snapshots

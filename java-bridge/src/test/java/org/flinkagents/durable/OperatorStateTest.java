@@ -232,7 +232,7 @@ class OperatorStateTest {
                     keys.add(text(arguments[0]));
                 }
             }
-            assertEquals("start", python.calls.get(python.calls.size() - 1));
+            assertEquals("start", python.calls.get(python.calls.size() - 2));
             harness.close();
         }
         assertEquals(Harness.MAX_PARALLELISM, groups.size());
@@ -245,7 +245,7 @@ class OperatorStateTest {
     void aFirstStartRestoresNothing() throws Exception {
         FakePython python = new FakePython();
         try (Harness harness = open(python, false)) {
-            assertEquals(List.of("start"), python.calls);
+            assertEquals(List.of("start", "sweep_interval"), python.calls);
             assertFalse((boolean) python.settings.get("restored"));
             assertEquals(-1L, python.settings.get("restored_checkpoint_id"));
             assertEquals(Harness.MAX_PARALLELISM, python.settings.get("max_parallelism"));
@@ -287,6 +287,59 @@ class OperatorStateTest {
         Exception refusal = assertThrows(IllegalStateException.class, harness::open);
         assertTrue(refusal.getMessage().contains("timer-service.factory"), refusal.getMessage());
         harness.getOperator().close();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void p25AWalkOverAllKeysLetsPythonForgetThem(boolean rocksDb) throws Exception {
+        int count = 1_200; // more than in one step
+        FakePython python = new FakePython();
+        python.answer("sweep_interval", 1_000L);
+        python.answer("process", result(0, 0, 2));
+        python.on(
+                "flush",
+                a -> {
+                    byte[] key = (byte[]) python.argumentsOf("process")[0];
+                    return List.of(
+                            key,
+                            Arrays.<Object>asList(
+                                    4L, null, bytes("7"), 5L, "a", key, 5L, "b", bytes("x")));
+                });
+        Set<String> seen = new TreeSet<>();
+        python.on(
+                "forget",
+                a -> {
+                    Object[] keys = (Object[]) a[0];
+                    List<Object> updates = new ArrayList<>();
+                    for (int i = 0; i < keys.length; i += 3) {
+                        String key = new String((byte[]) keys[i], StandardCharsets.UTF_8);
+                        assertArrayEquals(bytes("7"), (byte[]) keys[i + 2]);
+                        assertTrue(seen.add(key));
+                        if (!key.equals("k0")) {
+                            updates.add(keys[i]);
+                            updates.add(Arrays.<Object>asList(5L, null, null, 4L, null, null));
+                        }
+                    }
+                    return updates;
+                });
+        try (Harness harness = open(python, rocksDb)) {
+            for (int i = 0; i < count; i++) {
+                harness.input("k" + i, "v");
+            }
+            harness.setProcessingTime(999);
+            assertEquals(0, python.count("forget"));
+            for (int time = 1_000; time <= 1_100; time += 20) {
+                harness.setProcessingTime(time);
+            }
+            assertEquals(count, seen.size());
+            assertEquals(3, python.count("forget"));
+            assertNull(python.host.loadMemory(bytes("k1")));
+            assertNull(python.host.loadKey(bytes("k1")));
+            assertEquals(4, python.host.loadMemory(bytes("k0")).length);
+            seen.clear();
+            harness.setProcessingTime(4_000); // the next walk finds what is left
+            assertEquals(Set.of("k0"), seen);
+        }
     }
 
     private static Harness open(FakePython python, boolean rocksDb) throws Exception {
