@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flink_agents_durable.api.context import RunnerContext
+    from flink_agents_durable.api.lazy import LazyObjects
 
 
 class ContextRef:
@@ -16,10 +17,12 @@ class ContextRef:
     it holds must not lead to the engine and to Java (K11).
     """
 
-    __slots__ = ("context",)
+    __slots__ = ("context", "lazies")
 
-    def __init__(self, context: RunnerContext | None) -> None:
+    def __init__(self, context: RunnerContext | None, lazies: LazyObjects | None = None) -> None:
         self.context = context
+        self.lazies = lazies
+        """Of the subtask; durable functions that outlive the execution use them too."""
 
 
 current: ContextVar[ContextRef | None] = ContextVar("flink_agents_durable_context", default=None)

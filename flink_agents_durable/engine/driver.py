@@ -58,7 +58,7 @@ class PythonDriver(TimerPort):
         self.closing = False
         self.hashes = port.id << 16 & 0xFFFFFFFFFFFFFF  # of the futures it makes: the same on replay
         self._context: Any = ActionContext(self)
-        self._reference = ContextRef(self._context)
+        self._reference = ContextRef(self._context, services.lazies)
 
     # --- the engine's side ---
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from flink_agents_durable.api.lazy import LazyObjects
+
 
 def _no_resource(name: str, type: Any) -> Any:
     raise KeyError(f"there is no resource {name!r} of type {type}")
@@ -21,4 +23,6 @@ class Services:
     get_resource: Callable[[str, Any], Any] = _no_resource
     limits: frozenset[str] = frozenset()
     """Names that `CallOptions(limit=...)` may use."""
+    lazies: LazyObjects | None = None
+    """Where objects of `lazy` are kept; without it they are of the whole process."""
     metric_group: Callable[[str | None, Callable[[], bool]], Any] = lambda action, is_replaying: None

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
-from flink_agents_durable.api.lazy import Lazy, collect_lazy
+from flink_agents_durable.api.lazy import LazyObjects, collect_lazy
 from flink_agents_durable.engine.engine import Engine
 from flink_agents_durable.engine.limits import limit_names
 from flink_agents_durable.engine.plan_classes import register_plan_classes, unregister_plan_classes
@@ -26,6 +25,7 @@ from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.garbage import tune_collector
 from flink_agents_durable.runtime.host import Host, HostLink, entries, flattened
 from flink_agents_durable.runtime.lasting_method import LastingMethod
+from flink_agents_durable.runtime.lazy_objects import close_lazies
 from flink_agents_durable.runtime.log_positions import (
     FORMAT,
     GroupBlob,
@@ -82,8 +82,10 @@ def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator | Fa
     """
     try:
         with _formatted():
-            with collect_lazy() as lazies:
+            lazies = LazyObjects()
+            with collect_lazy() as loaded:
                 plan = AgentPlan.load(bytes(settings["plan"]))
+            lazies.add(loaded)
             tune_collector()
             return AgentOperator(HostLink(host), TaskSettings.of(settings), plan, lazies)
     except TaskFailedError as failure:
@@ -133,12 +135,12 @@ class AgentOperator:
     """
 
     def __init__(
-        self, link: HostLink, task: TaskSettings, plan: AgentPlan, lazies: Sequence[Lazy[Any]] = ()
+        self, link: HostLink, task: TaskSettings, plan: AgentPlan, lazies: LazyObjects | None = None
     ) -> None:
         self._link = link
         self._task = task
         self._plan = plan
-        self._lazies = lazies
+        self._lazies = lazies or LazyObjects()
         self._options: AgentConfiguration = plan.configuration()
         self._compiled = plan.compiled()
         self._blobs: dict[int, GroupBlob] = {}
@@ -226,6 +228,7 @@ class AgentOperator:
             config=self._options,
             get_resource=self._resources.get_resource,
             limits=limit_names(self._options),
+            lazies=self._lazies,
             metric_group=self._metric_group,
         )
         settings = EngineSettings.of(self._options)
@@ -490,8 +493,7 @@ class AgentOperator:
             _quietly(self._engine.close)
         store_closed = _quietly(self._store.store.close, left())
         _quietly(self._resources.close, self._executor.loop, left() / 2)
-        for lazy in self._lazies:
-            _quietly(self._close_lazy, lazy, left() / 2)
+        close_lazies(self._lazies, self._executor.loop, left())
         executor_closed = self._executor.close(left())
         self._link.release()  # K11
         several = (
@@ -508,15 +510,6 @@ class AgentOperator:
         self._held.clear()
         unregister_plan_classes(self._plan.plan_id)
         return bool(store_closed) and executor_closed
-
-    def _close_lazy(self, lazy: Lazy[Any], timeout: float) -> None:
-        ending = lazy.close()
-        if ending is not None:
-            asyncio.run_coroutine_threadsafe(_ended(ending), self._executor.loop).result(timeout)
-
-
-async def _ended(ending: Awaitable[Any]) -> None:
-    await ending
 
 
 def _quietly(close: Callable[..., Any], *args: Any) -> Any:

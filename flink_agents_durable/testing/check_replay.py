@@ -13,6 +13,7 @@ from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.awakeables import AwakeableResolution
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.api.lazy import LazyObjects
 from flink_agents_durable.engine.awakeables import awaited
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
@@ -38,6 +39,7 @@ from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.runtime.codecs import make_codec
 from flink_agents_durable.runtime.executor import CallExecutor
+from flink_agents_durable.runtime.lazy_objects import close_lazies
 from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.testing.keyed_state import KeyedState, key_group
 
@@ -116,8 +118,9 @@ class _Setting:
         self.plan: CompiledPlan = compile_agent(agent, builtin_actions())
         self.settings = EngineSettings.of(config)
         self.resources = ResourceRegistry.of(agent, dict(resources))
+        self.lazies = LazyObjects()
         self.services = Services(
-            "local", config, self.resources.get_resource, limit_names(config), _no_metrics
+            "local", config, self.resources.get_resource, limit_names(config), self.lazies, _no_metrics
         )
         self.codec = make_codec(config)
         self.executor = CallExecutor(
@@ -135,6 +138,7 @@ class _Setting:
 
     def close(self) -> None:
         self.resources.close(self.executor.loop, CLOSE_SECONDS)
+        close_lazies(self.lazies, self.executor.loop, CLOSE_SECONDS)
         self.executor.close(CLOSE_SECONDS)
 
 

@@ -17,6 +17,7 @@ from flink_agents_durable.api.awakeables import AwakeableResolution, awakeable_f
 from flink_agents_durable.api.call_options import Duration, seconds
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.api.lazy import LazyObjects
 from flink_agents_durable.engine.awakeables import read_id
 from flink_agents_durable.engine.compile import compile_agent
 from flink_agents_durable.engine.engine import Engine
@@ -31,6 +32,7 @@ from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.runtime.admission import limits_of
 from flink_agents_durable.runtime.codecs import make_codec
 from flink_agents_durable.runtime.executor import CallExecutor
+from flink_agents_durable.runtime.lazy_objects import close_lazies
 from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.runtime.signed_store import sign_if_asked
 from flink_agents_durable.store.none import NoActionStateStore
@@ -95,7 +97,10 @@ class LocalRunner:
         self._crashed = False
         self._ports = _LocalPorts(self, dict(fakes or {}), config)
         self._resources = ResourceRegistry.of(agent, dict(resources or {}))
-        services = Services("local", config, self._resources.get_resource, limit_names(config), _no_metrics)
+        self._lazies = LazyObjects()
+        services = Services(
+            "local", config, self._resources.get_resource, limit_names(config), self._lazies, _no_metrics
+        )
         log_id = f"{config.get(AgentOptions.JOB_ID) or job_id}/{type(agent).__name__}"
         self._engine = Engine(plan, self._ports, self._codec, EngineSettings.of(config), log_id, services)
         try:
@@ -291,6 +296,7 @@ class LocalRunner:
         self._crashed = True
         self._engine.close()
         self._resources.close(self._ports.executor.loop, CLOSE_SECONDS)
+        close_lazies(self._lazies, self._ports.executor.loop, CLOSE_SECONDS)
         self._ports.executor.close(CLOSE_SECONDS)
         self._store.close(CLOSE_SECONDS)
 

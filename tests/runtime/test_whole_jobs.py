@@ -217,4 +217,47 @@ def test_a_lazy_object_is_closed_with_its_operator_and_made_anew_in_the_next() -
         assert len(Client.closed) == attempt - 1
         assert flink.close()
         assert Client.closed == ["durable-calls"] * attempt
-    assert pickle.loads(pickle.dumps(CLIENT))._made == []
+    assert pickle.loads(pickle.dumps(CLIENT))._place._made == []
+
+
+SHARED = lazy(Client)
+
+
+async def ask_shared(value: Any) -> Any:
+    return SHARED()
+
+
+async def ask_the_shared_client(event: Any, ctx: RunnerContext) -> None:
+    client = await ctx.durable_execute_async(ask_shared, event.input)
+    again = await ctx.durable_execute_async(ask_shared_plainly, event.input)
+    ctx.send_event(
+        OutputEvent(output=(id(client), id(again), id(ctx.durable_execute(ask_shared_plainly, 1))))
+    )
+
+
+def ask_shared_plainly(value: Any) -> Any:
+    return SHARED()
+
+
+def test_a_lazy_object_of_a_module_is_made_once_in_each_subtask_and_attempt() -> None:
+    """All of them import the same one; a client that is bound to the loop of another one does not work."""
+    Client.made, Client.closed = 0, []
+    plan = plan_of(Agent().add_action("act", [InputEvent], ask_the_shared_client))
+    subtasks = [FakeFlink(plan), FakeFlink(plan)]
+    found = set()
+    for flink in subtasks:
+        flink.process("k", 1)
+        flink.process("k", 2)
+        flink.run_until_idle()
+        (one,) = {id for ids in flink.values for id in ids}
+        found.add(one)
+    assert len(found) == Client.made == 2
+    assert subtasks[0].close()
+    assert Client.closed == ["durable-calls"]
+    assert subtasks[1].close()
+    assert Client.closed == ["durable-calls"] * 2
+    restarted = FakeFlink(plan)
+    restarted.process("k", 1)
+    restarted.run_until_idle()
+    assert Client.made == 3
+    assert restarted.close()
