@@ -24,6 +24,7 @@ from flink_agents_durable.flink.jar import bridge_jar
 from flink_agents_durable.flink.shipping import make_plan
 from flink_agents_durable.flink.types import type_info
 from flink_agents_durable.runtime.plan import AgentPlan
+from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.runtime.task_settings import check_store
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class AgentBuilder:
         if self._output is not None:
             raise ConfigurationError("one input takes one agent: call from_datastream again for another one")
         _check_agent(agent)
+        ResourceRegistry.of(agent, self._environment.resources).check()
         own_actions = {spec.name for spec in collect_actions(agent)}
         uid = type(agent).__name__ if uid is None else uid
         j_env = self._environment._j_env

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import importlib.util
 import inspect
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, overload
 
@@ -27,6 +29,15 @@ REFERENCES = {
     "tools": ResourceType.TOOL,
 }
 """Arguments of a chat model's descriptor that name other resources."""
+
+
+def _is_found(module: str) -> bool:
+    if module in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 class UnknownResourceError(ConfigurationError, KeyError):
@@ -96,8 +107,19 @@ class ResourceRegistry:
         return resource
 
     def check(self) -> None:
-        """Check at submission what can be checked without making anything: names that lead nowhere."""
+        """Check at submission what can be checked without making anything: names that lead nowhere.
+
+        Raises UnknownResourceError for a resource; a class that cannot be found here is a warning, as the tasks
+        may have what this program has not.
+        """
         for (kind, name), declaration in self._declared.items():
+            if isinstance(declaration, ResourceDescriptor) and not _is_found(declaration.target_module):
+                logger.warning(
+                    "%s %r: this program finds no module %r; where the tasks run it must be there",
+                    kind.value,
+                    name,
+                    declaration.target_module,
+                )
             if isinstance(declaration, ResourceDescriptor) and kind is ResourceType.CHAT_MODEL:
                 self._check_references(name, declaration.arguments)
 

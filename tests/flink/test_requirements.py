@@ -13,7 +13,13 @@ from pyflink.datastream import RuntimeExecutionMode
 from pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflink.util.java_utils import get_j_env_configuration
 
-from flink_agents_durable import Agent, AgentOptions, AgentsExecutionEnvironment, ResourceType
+from flink_agents_durable import (
+    Agent,
+    AgentOptions,
+    AgentsExecutionEnvironment,
+    ResourceDescriptor,
+    ResourceType,
+)
 from flink_agents_durable.api.errors import ConfigurationError
 from flink_agents_durable.flink.requirements import UNALIGNED
 from tests.flink.jobs import Echo, Pass, environment
@@ -83,6 +89,12 @@ def test_the_max_parallelism_is_explicit(own: int | None, parallelism: int, expe
     assert stream._j_data_stream.getTransformation().getMaxParallelism() == expected
 
 
+def lost_model() -> Agent:
+    """Its model names a connection that nobody has added."""
+    descriptor = ResourceDescriptor(clazz="no.such.Model", connection="x")
+    return Echo().add_resource("m", ResourceType.CHAT_MODEL, descriptor)
+
+
 @pytest.mark.parametrize(
     ("use", "problem"),
     [
@@ -92,6 +104,7 @@ def test_the_max_parallelism_is_explicit(own: int | None, parallelism: int, expe
         (lambda env, agents: apply(env, agents, uid=""), "uid"),
         (lambda env, agents: apply(env, agents).apply(Echo()), "one input takes one agent"),
         (lambda env, agents: apply(env, agents).to_list(), "LocalRunner"),
+        (lambda env, agents: apply(env, agents, lost_model()), "chat model 'm': there is no .* named 'x'"),
         (lambda env, agents: agents.from_list([1]), "LocalRunner"),
         (lambda env, agents: agents.from_datastream([1]), "takes a DataStream"),
         (

@@ -134,6 +134,16 @@ def test_check_finds_names_that_lead_nowhere_without_making_anything() -> None:
         ResourceRegistry.of(agent).check()
 
 
+def test_check_warns_of_a_class_that_only_the_tasks_may_have(caplog: pytest.LogCaptureFixture) -> None:
+    agent = Agent()
+    agent.add_resource("m", ResourceType.CHAT_MODEL, ResourceDescriptor(clazz="no.such.Model"))
+    agent.add_resource("server", ResourceType.CHAT_MODEL_CONNECTION, ResourceDescriptor(clazz=PATH))
+    ResourceRegistry.of(agent).check()
+    assert [record.getMessage() for record in caplog.records] == [
+        "chat_model 'm': this program finds no module 'no.such'; where the tasks run it must be there"
+    ]
+
+
 def test_the_agents_own_resources_go_first() -> None:
     shared = {
         "server": ResourceDescriptor(clazz=PATH, address="shared"),
