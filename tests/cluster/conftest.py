@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.jobs import CLUSTER_SETTINGS, Client, Orders
+from tests.cluster.standalone import StandaloneCluster
+
+
+@pytest.fixture(scope="session")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """Started once. Each TaskManager has room for whole jobs, so that one stands by for the other."""
+    folder = tmp_path_factory.mktemp("cluster")
+    cluster = StandaloneCluster(folder, task_managers=2, slots=4, settings=CLUSTER_SETTINGS)
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def cluster(shared_cluster: StandaloneCluster) -> Iterator[StandaloneCluster]:
+    """With all its TaskManagers, and without jobs of tests before."""
+    shared_cluster.replace_dead_task_managers()
+    yield shared_cluster
+    for job in shared_cluster.get("/jobs")["jobs"]:
+        if job["status"] not in ("CANCELED", "FINISHED", "FAILED"):
+            shared_cluster.cancel(job["id"])
+
+
+@pytest.fixture(scope="session")
+def client(shared_cluster: StandaloneCluster) -> Iterator[Client]:
+    client = Client(shared_cluster)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def orders(cluster: StandaloneCluster, client: Client, tmp_path: Path) -> Iterator[Orders]:
+    orders = Orders(cluster, client, tmp_path)
+    yield orders
+    orders.end()

@@ -1,0 +1,125 @@
+"""A TaskManager is lost by SIGKILL, at every named moment and at random ones (S4)."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+
+import pytest
+
+from tests.cluster import ledger
+from tests.cluster.jobs import RETAINED, Orders, last_checkpoint
+from tests.cluster.trigger_points import arm, is_armed
+
+POINTS = [
+    "call-done",  # after the call, before its record
+    "effect-done",  # the same, with a reconciler
+    "record-written",  # after the record, before anybody knows
+    "call-begins",  # after the record and its acknowledgement, before the checkpoint
+    "snapshot-begins",
+    "snapshot-written",
+    "checkpoint-completed",  # between the snapshot and its completion here
+    "log-cut",
+]
+RECOVERY = ["recovery-begins", "tail-read", "recovered"]
+
+
+def await_kill(orders: Orders, point: str) -> None:
+    cluster = orders.cluster
+    before = len(cluster.living_task_managers())
+    cluster.eventually(lambda: not is_armed(orders.folder, point), f"a TaskManager at {point}")
+    cluster.eventually(lambda: len(cluster.living_task_managers()) < before, f"its end at {point}")
+    orders.kills += 1
+
+
+def test_s4_r2_a_task_manager_dies_at_each_named_moment(orders: Orders) -> None:
+    orders.submit()
+    for point in POINTS:
+        orders.cluster.replace_dead_task_managers()
+        arm(orders.folder, point)
+        orders.feed(point)
+        await_kill(orders, point)
+    orders.await_outputs()
+    orders.check()
+    assert ledger.lines(orders.folder, "reconciled"), "no call was in doubt"
+
+
+def test_s4_l1_a_task_manager_dies_while_it_recovers(orders: Orders) -> None:
+    """The first loss makes the job restart; during the restart the next ones go, until a fresh one is there."""
+    orders.submit()
+    orders.cluster.replace_dead_task_managers()
+    orders.await_started(orders.feed("calm"))
+    for point in RECOVERY:
+        orders.cluster.replace_dead_task_managers()
+        orders.feed(point)
+        arm(orders.folder, point)
+        arm(orders.folder, "call-done")
+        await_kill(orders, "call-done")
+        await_kill(orders, point)
+    orders.cluster.replace_dead_task_managers()
+    orders.await_outputs()
+    orders.check()
+
+
+def test_s3_s4_p22_a_task_manager_that_was_given_up_wakes_up_again(orders: Orders) -> None:
+    """It stands still for longer than its heartbeat may, in the middle of calls, and another one takes over."""
+    cluster = orders.cluster
+    orders.submit()
+    questions = orders.feed("zombie", keys=12, each=4)
+    orders.await_started(questions[:12])
+    (zombie,) = {start.pid for start in ledger.starts(orders.folder)[-1:]}
+    os.kill(zombie, signal.SIGSTOP)
+    try:
+        cluster.eventually(
+            lambda: any(start.pid != zombie for start in ledger.starts(orders.folder)[-3:]),
+            "calls in another TaskManager",
+        )
+        orders.await_outputs()
+    finally:
+        os.kill(zombie, signal.SIGCONT)
+    # It comes back to the cluster once its old tasks have ended.
+    cluster.await_task_managers(cluster.task_managers)
+    orders.feed("afterwards")
+    orders.await_outputs()
+    orders.kills = 1
+    orders.check()
+
+
+def test_case43_a_job_manager_is_lost_and_the_job_goes_on_from_its_last_checkpoint(orders: Orders) -> None:
+    cluster = orders.cluster
+    job_id = orders.submit(options=RETAINED)
+    first = orders.feed("before")
+    orders.await_started(first)
+    cluster.await_checkpoint(job_id)
+    cluster.kill_job_manager()
+    checkpoint = last_checkpoint(cluster.folder, job_id)
+    cluster.start_job_manager()
+    cluster.await_task_managers(cluster.task_managers)
+    orders.feed("after")
+    orders.submit(options={**RETAINED, "execution.state-recovery.path": checkpoint.as_uri()})
+    orders.kills = 1
+    orders.await_outputs()
+    orders.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_s4_task_managers_die_at_random_moments(orders: Orders, seed: int) -> None:
+    random_moments = random.Random(seed)
+    orders.submit()
+    for number in range(8):
+        orders.cluster.replace_dead_task_managers()
+        before = len(ledger.starts(orders.folder))
+        orders.feed(f"random{number}")
+        # So many calls later, which is a moment of the job's own time.
+        later = before + random_moments.randrange(1, 80)
+        orders.cluster.eventually(
+            lambda later=later: len(ledger.starts(orders.folder)) >= later, f"{later} calls"
+        )
+        victims = orders.cluster.living_task_managers()
+        orders.cluster.kill_task_manager(random_moments.choice(victims).name)
+        orders.kills += 1
+    orders.cluster.replace_dead_task_managers()
+    orders.await_outputs()
+    orders.check()

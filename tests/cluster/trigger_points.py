@@ -1,0 +1,89 @@
+"""Named moments at which a TaskManager is lost: it kills itself there, once, when a test has armed the moment.
+
+A test arms one by a file in the folder of the job; the first process that takes the file away dies. What is
+wrapped here stays what it is otherwise.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_folders: set[str] = set()
+_wrapped: set[str] = set()
+
+BEFORE, AFTER = "before", "after"
+
+
+def _methods() -> dict[str, tuple[type, str, str]]:
+    """Only here, as the test's own process does not need the runtime."""
+    from flink_agents_durable.engine.engine import Engine
+    from flink_agents_durable.runtime.operator import AgentOperator
+    from flink_agents_durable.store.writer import GroupCommitWriter
+
+    return {
+        "record-written": (GroupCommitWriter, "_commit", AFTER),
+        "snapshot-begins": (AgentOperator, "_write_snapshot", BEFORE),
+        "snapshot-written": (AgentOperator, "_write_snapshot", AFTER),
+        "checkpoint-completed": (AgentOperator, "completed", BEFORE),
+        "log-cut": (AgentOperator, "completed", AFTER),
+        "recovery-begins": (AgentOperator, "start", BEFORE),
+        "tail-read": (Engine, "resume", BEFORE),
+        "recovered": (AgentOperator, "start", AFTER),
+    }
+
+
+CALLS = ("call-begins", "call-done", "effect-done")
+"""Moments in the durable functions of the test's job: before a call leaves its trace, and after it."""
+
+
+def watch(folder: str) -> None:
+    """Called where an agent arrives in a TaskManager."""
+    _folders.add(folder)
+    for point, (cls, name, side) in _methods().items():
+        if point not in _wrapped:
+            _wrapped.add(point)
+            setattr(cls, name, _with_trigger(getattr(cls, name), point, side))
+
+
+def _with_trigger(method: Callable[..., Any], point: str, side: str) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if side == BEFORE:
+            pass_point(point)
+        result = method(*args, **kwargs)
+        if side == AFTER:
+            pass_point(point)
+        return result
+
+    return wrapped
+
+
+def pass_point(point: str) -> None:
+    for folder in _folders:
+        try:
+            os.unlink(_file(folder, point))
+        except FileNotFoundError:
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def arm(folder: Path, point: str) -> None:
+    _file(str(folder), point).touch()
+
+
+def is_armed(folder: Path, point: str) -> bool:
+    return _file(str(folder), point).exists()
+
+
+def disarm(folder: Path) -> None:
+    for file in folder.glob("kill-at-*"):
+        file.unlink(missing_ok=True)
+
+
+def _file(folder: str, point: str) -> Path:
+    return Path(folder, f"kill-at-{point}")
