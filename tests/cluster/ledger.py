@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,14 +38,16 @@ def starts(folder: Path) -> list[Start]:
     return [Start(*fields) for fields in lines(folder, "starts")]  # type: ignore[arg-type]
 
 
-def assert_no_recorded_call_ran_again(folder: Path, questions: list[str], phases: int, lives: int) -> None:
+def assert_no_recorded_call_ran_again(
+    starts: Sequence[Start], questions: list[str], phases: int, lives: int
+) -> None:
     """Keeps L2, S4: the calls of a phase are recorded once the next phase has begun.
 
     What was not recorded runs again, once for each life of a TaskManager at most.
     """
     reached: dict[str, int] = defaultdict(int)
     seen: Counter[tuple[str, int, str]] = Counter()
-    for start in starts(folder):
+    for start in starts:
         assert start.phase >= reached[start.question], (
             f"{start.question!r}: call {start.name} of phase {start.phase} ran again after phase "
             f"{reached[start.question]} had begun"

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -150,8 +151,9 @@ class StandaloneCluster:
     def kill_job_manager(self) -> None:
         self.members.pop("jobmanager").kill()
 
-    def start_task_manager(self) -> Member:
-        self._started += 1
+    def start_task_manager(self, number: int | None = None) -> Member:
+        """Not waited for. Each has a number of its own."""
+        self._started = number or self._started + 1
         return self._launch(f"taskmanager-{self._started}", "taskmanager.sh")
 
     def await_task_managers(self, number: int) -> None:
@@ -412,11 +414,14 @@ def job_id_of(output: str) -> str:
 
 
 def free_ports(host: str, number: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for each in sockets:
-            each.bind((host, 0))
-        return [int(each.getsockname()[1]) for each in sockets]
+    """Below the range from which the system gives ports away: nobody takes them before the cluster does."""
+    found: list[int] = []
+    while len(found) < number:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as candidate, contextlib.suppress(OSError):
+            candidate.bind((host, port))
+            found.append(port)
+    return found
 
 
 def kill_group(leader: int) -> None:

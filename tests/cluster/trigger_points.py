@@ -1,7 +1,7 @@
-"""Named moments at which a TaskManager is lost: it kills itself there, once, when a test has armed the moment.
+"""Named moments at which a TaskManager is lost: it kills or stops itself there, once, when a test has armed it.
 
-A test arms one by a file in the folder of the job; the first process that takes the file away dies. What is
-wrapped here stays what it is otherwise.
+A test arms a moment by a file in the folder of the job; the first process that takes the file away sends itself
+the signal. What is wrapped here stays what it is otherwise.
 """
 
 from __future__ import annotations
@@ -65,25 +65,38 @@ def _with_trigger(method: Callable[..., Any], point: str, side: str) -> Callable
 
 def pass_point(point: str) -> None:
     for folder in _folders:
-        try:
-            os.unlink(_file(folder, point))
-        except FileNotFoundError:
-            continue
-        os.kill(os.getpid(), signal.SIGKILL)
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            file = _file(folder, point, number)
+            if os.path.exists(file):
+                _take(file, number)
 
 
-def arm(folder: Path, point: str) -> None:
-    _file(str(folder), point).touch()
+def _take(file: Path, number: signal.Signals) -> None:
+    try:
+        os.rename(file, f"{file}-reached-by-{os.getpid()}")
+    except FileNotFoundError:
+        return  # another thread or process did
+    os.kill(os.getpid(), number)
 
 
-def is_armed(folder: Path, point: str) -> bool:
-    return _file(str(folder), point).exists()
+def arm(folder: Path, point: str, number: signal.Signals = signal.SIGKILL) -> None:
+    _file(folder, point, number).touch()
+
+
+def is_armed(folder: Path, point: str, number: signal.Signals = signal.SIGKILL) -> bool:
+    return _file(folder, point, number).exists()
+
+
+def reached_by(folder: Path, point: str, number: signal.Signals) -> list[int]:
+    """The processes that sent themselves the signal there."""
+    name = _file(folder, point, number).name
+    return [int(path.name.rsplit("-", 1)[1]) for path in folder.glob(f"{name}-reached-by-*")]
 
 
 def disarm(folder: Path) -> None:
-    for file in folder.glob("kill-at-*"):
+    for file in folder.glob("SIG*-at-*"):
         file.unlink(missing_ok=True)
 
 
-def _file(folder: str, point: str) -> Path:
-    return Path(folder, f"kill-at-{point}")
+def _file(folder: str | Path, point: str, number: signal.Signals) -> Path:
+    return Path(folder, f"{number.name}-at-{point}")
