@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import cloudpickle  # type: ignore[import-untyped]
 from pyflink.common import Row, Types
-from pyflink.datastream import DataStream, KeyedStream, KeySelector, ProcessFunction
+from pyflink.datastream import DataStream, KeyedStream, KeySelector
 from pyflink.java_gateway import get_gateway
 
 from flink_agents_durable.api.errors import ConfigurationError, DurableExecutionError
@@ -17,6 +17,7 @@ from flink_agents_durable.engine.keys import encode_key
 from flink_agents_durable.engine.payload import PayloadCodec
 from flink_agents_durable.flink import modes
 from flink_agents_durable.flink.values import reader
+from flink_agents_durable.flink.workers import WorkerFunction
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 ENCODER_MODULE = "flink_agents_durable.flink.encoder"
@@ -89,7 +90,7 @@ def before_partitioning(keyed: KeyedStream) -> DataStream:
     return DataStream(java.DataStream(j_stream.getExecutionEnvironment(), inputs.get(0)))
 
 
-class EncodeFunction(ProcessFunction):  # type: ignore[misc]
+class EncodeFunction(WorkerFunction):
     """What turns elements into rows, with the classes of the plan."""
 
     def __init__(self, plan_id: str, plan_classes: Mapping[str, type], main_names: tuple[str, ...]) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 from pyflink.common import Types
 from pyflink.common.typeinfo import TypeInformation
-from pyflink.datastream import DataStream, ProcessFunction
+from pyflink.datastream import DataStream
 from pyflink.java_gateway import get_gateway
 
 from flink_agents_durable.flink import modes
 from flink_agents_durable.flink.values import Convert, writer
+from flink_agents_durable.flink.workers import WorkerFunction
 
 
 def pickled(j_stream: Any) -> DataStream:
@@ -33,7 +34,7 @@ def typed(stream: DataStream, output_type: TypeInformation, name: str) -> DataSt
     return modes.process(stream, convert, output_type, Types.PICKLED_BYTE_ARRAY(), name)
 
 
-class WriteOutput(ProcessFunction):  # type: ignore[misc]
+class WriteOutput(WorkerFunction):
     """Runs in the tasks."""
 
     def __init__(self, convert: Convert) -> None:

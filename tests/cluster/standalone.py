@@ -114,7 +114,10 @@ class StandaloneCluster:
     settings: Mapping[str, str] = field(default_factory=dict)
     host: str = "127.0.0.1"
     python: str = sys.executable
-    """The first Python on the PATH of the TaskManagers."""
+    """The Python of clients."""
+    worker_python: str | None = None
+    """The first Python on the PATH of the TaskManagers, with nothing else than what is installed there; by default
+    that of clients."""
     java_home: str | None = None
     python_path: str = str(ROOT)
     """From where clients import beside what is installed."""
@@ -386,12 +389,14 @@ class StandaloneCluster:
         }
         if self.java_home:
             settings["env.java.home"] = self.java_home
-        with open(self.folder / "conf" / "config.yaml", "w") as file:
-            YAML(typ="safe").dump(settings, file)
+        lines = [f"{key}: {json.dumps(value)}\n" for key, value in settings.items()]
+        (self.folder / "conf" / "config.yaml").write_text("".join(lines))
 
     def _launch(self, name: str, script: str) -> Member:
         log = self.folder / "log" / f"{name}.out"
-        environment = {**self.client_environment(), "FLINK_IDENT_STRING": name}
+        environment = {**self.client_environment(self.worker_python), "FLINK_IDENT_STRING": name}
+        if self.worker_python:
+            environment.pop("PYTHONPATH", None)
         with open(log, "ab") as output:
             process = subprocess.Popen(
                 [str(FLINK / "bin" / script), "start-foreground"],

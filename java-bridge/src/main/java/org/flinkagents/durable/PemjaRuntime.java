@@ -1,5 +1,6 @@
 package org.flinkagents.durable;
 
+import java.io.IOException;
 import org.apache.flink.python.env.embedded.EmbeddedPythonEnvironment;
 import org.apache.flink.python.env.embedded.EmbeddedPythonEnvironmentManager;
 import org.apache.flink.runtime.execution.Environment;
@@ -67,8 +68,16 @@ final class PemjaRuntime implements PythonRuntime {
         }
         interpreter.exec("import importlib");
         // invoke() takes what is before the first dot for the module, so it finds no submodules.
-        PyObject imported = (PyObject) interpreter.invoke("importlib.import_module", module);
+        PyObject imported = (PyObject) importModule(module, site);
         operator = (PyObject) imported.invokeMethod(function, arguments);
+    }
+
+    private Object importModule(String module, PythonSite site) throws IOException {
+        try {
+            return interpreter.invoke("importlib.import_module", module);
+        } catch (Exception e) { // a checked one, that pemja does not declare
+            throw new IOException(site.cannotImport(module), e);
+        }
     }
 
     private static PythonInterpreterConfig withPackages(

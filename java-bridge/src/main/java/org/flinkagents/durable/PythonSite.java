@@ -45,8 +45,16 @@ final class PythonSite {
     private static String remedy(String executable) {
         return "The Python executable '"
                 + executable
-                + "' cannot run durable agents: set python.executable to that of an environment"
-                + " with apache-flink and flink-agents-durable, on every machine";
+                + "' cannot run durable agents. Remedy: "
+                + executable
+                + " -m pip install flink-agents-durable, on every machine of the cluster; or name"
+                + " another Python by python.executable; or send one with the job: -pyarch"
+                + " environment.tar.gz -pyexec environment.tar.gz/bin/python";
+    }
+
+    /** For an installation that lacks the module, or something that the module needs. */
+    String cannotImport(String module) {
+        return remedy(executable) + ". It could not import " + module;
     }
 
     String[] packages() {
