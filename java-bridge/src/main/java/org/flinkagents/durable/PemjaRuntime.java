@@ -86,12 +86,20 @@ final class PemjaRuntime implements PythonRuntime {
                 PythonInterpreterConfig.newBuilder()
                         .setExcType(config.getExecType())
                         .setPythonExec(config.getPythonExec())
-                        .setPythonHome(config.getPythonHome())
+                        .setPythonHome(home(config, site))
                         .setWorkingDirectory(config.getWorkingDirectory());
         if (config.getPaths() != null) {
             builder.addPythonPaths(config.getPaths());
         }
         return builder.addPythonPaths(site.packages()).build();
+    }
+
+    /**
+     * PyFlink takes the folder of an archive for a home. In that of a virtual environment the
+     * interpreter finds no standard library and ends the whole TaskManager.
+     */
+    private static String home(PythonInterpreterConfig config, PythonSite site) {
+        return config.getPythonHome() == null ? null : site.home();
     }
 
     @Override

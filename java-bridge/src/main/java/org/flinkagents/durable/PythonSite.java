@@ -16,12 +16,14 @@ final class PythonSite {
 
     private final String executable;
     private final String prefix;
+    private final String home;
     private final List<String> packages;
 
     private PythonSite(List<String> answer) {
         executable = answer.get(0);
         prefix = answer.get(1);
-        packages = answer.subList(2, answer.size());
+        home = answer.get(2);
+        packages = answer.subList(3, answer.size());
     }
 
     static PythonSite of(String executable) throws IOException, InterruptedException {
@@ -55,6 +57,11 @@ final class PythonSite {
     /** For an installation that lacks the module, or something that the module needs. */
     String cannotImport(String module) {
         return remedy(executable) + ". It could not import " + module;
+    }
+
+    /** Where its standard library is. A virtual environment has none, and its base has. */
+    String home() {
+        return home;
     }
 
     String[] packages() {

@@ -6,6 +6,7 @@ import pemja  # noqa: F401  the job fails here, with the executable's name, wher
 
 print(sys.executable)
 print(sys.prefix)
+print(sys.base_prefix)
 for path in site.getsitepackages():
     print(path)
 if site.ENABLE_USER_SITE:
