@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.flink.interpreter import put_interpreter_first_on_path
+from flink_agents_durable.flink.java import use_packaged_java
 
 if TYPE_CHECKING:
     from flink_agents_durable.flink.builder import AgentBuilder as AgentBuilder
@@ -16,6 +17,7 @@ __all__ = ["AgentBuilder", "AgentsExecutionEnvironment"]
 
 # Before a program starts PyFlink's JVM, which gets its environment variables only then.
 put_interpreter_first_on_path()
+use_packaged_java()
 
 
 def __getattr__(name: str) -> Any:
