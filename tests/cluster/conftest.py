@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import CLUSTER_SETTINGS, Client, Orders
+from tests.cluster.jobs import CLUSTER_SETTINGS, Client, Orders, kafka, sqlite
 from tests.cluster.standalone import StandaloneCluster
+from tests.store.kafka_broker import KafkaBroker
 
 
 @pytest.fixture(scope="session")
@@ -38,6 +39,15 @@ def client(shared_cluster: StandaloneCluster) -> Iterator[Client]:
 
 @pytest.fixture
 def orders(cluster: StandaloneCluster, client: Client, tmp_path: Path) -> Iterator[Orders]:
-    orders = Orders(cluster, client, tmp_path)
+    orders = Orders(cluster, client, tmp_path, sqlite(tmp_path))
+    yield orders
+    orders.end()
+
+
+@pytest.fixture
+def orders_on_kafka(
+    cluster: StandaloneCluster, client: Client, tmp_path: Path, kafka_broker: KafkaBroker
+) -> Iterator[Orders]:
+    orders = Orders(cluster, client, tmp_path, kafka(kafka_broker.bootstrap, tmp_path))
     yield orders
     orders.end()

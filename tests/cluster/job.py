@@ -44,10 +44,10 @@ class Spec:
     name: str = "orders"
     parallelism: int = 2
     options: dict[str, str] = dataclasses.field(default_factory=dict)
-    agents: int = 1
-    """So many agents one behind the other; the outputs of one are the inputs of the next."""
-    code: str = "first"
-    """Which version of the agent's code."""
+    agent: str = "Order"
+    """A class of this module."""
+    relays: int = 0
+    """So many agents before it, one behind the other."""
 
 
 async def ask(folder: str, question: str, phase: int, name: str) -> str:
@@ -125,6 +125,78 @@ class Order(Agent):
         ctx.send_event(OutputEvent(output=json.dumps([question, seen, answers])))
 
 
+class Steps(Agent):
+    """Three calls, of which the last one waits for a file: what has changed meanwhile is found on replay."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @action(InputEvent)
+    async def handle(self, event: Event, ctx: RunnerContext) -> None:
+        question = InputEvent.from_event(event).input
+        answers = [
+            await ctx.durable_execute_async(ask, self.folder, question, 0, "one"),
+            await self.second(question, ctx),
+            await ctx.durable_execute_async(ask_when_open, self.folder, question, 2, "three"),
+        ]
+        ctx.send_event(OutputEvent(output=json.dumps([question, answers])))
+
+    async def second(self, question: str, ctx: RunnerContext) -> str:
+        return await ctx.durable_execute_async(ask, self.folder, question, 1, "two")
+
+
+async def ask_when_open(folder: str, question: str, phase: int, name: str) -> str:
+    note(folder, "starts", question, phase, name, os.getpid())
+    while not Path(folder, "open").exists():
+        await asyncio.sleep(CALL_SECONDS)
+    return answer_of(question, name)
+
+
+async def ask_under_another_name(folder: str, question: str, phase: int, name: str) -> str:
+    return await ask(folder, question, phase, name)
+
+
+class RenamedCall(Steps):
+    async def second(self, question: str, ctx: RunnerContext) -> str:
+        return await ctx.durable_execute_async(ask_under_another_name, self.folder, question, 1, "two")
+
+
+class AddedAction(Steps):
+    @action(InputEvent)
+    async def audit(self, event: Event, ctx: RunnerContext) -> None:
+        question = InputEvent.from_event(event).input
+        ctx.send_event(OutputEvent(output=json.dumps([question, "audited"])))
+
+
+class OtherClass(Agent):
+    """The same action in a class that has nothing in common with the one before."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, folder: str) -> None:
+        self.place = folder
+
+    @action(InputEvent)
+    async def handle(self, event: Event, ctx: RunnerContext) -> None:
+        await Steps(self.place).handle(event, ctx)
+
+
+class Relay(Agent):
+    """One call, then the input goes on."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @action(InputEvent)
+    async def hand_on(self, event: Event, ctx: RunnerContext) -> None:
+        question = InputEvent.from_event(event).input
+        ctx.send_event(OutputEvent(output=await ctx.durable_execute_async(same, question)))
+
+
+async def same(question: str) -> str:
+    return question
+
+
 def key_of(question: str) -> str:
     return question.rsplit(" ", 1)[0]
 
@@ -158,8 +230,15 @@ def submit(spec: Spec) -> str:
         .build()
     )
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "questions").uid("questions")
-    keyed = agents.from_datastream(stream.set_parallelism(1), key_selector=key_of)
-    answers = keyed.apply(Order(spec.folder), uid="orders").to_datastream(Types.STRING())
+    stream.set_parallelism(1)
+    agent: Agent = globals()[spec.agent](spec.folder)
+    for number in range(spec.relays):
+        relay = agents.from_datastream(stream, key_selector=key_of).apply(
+            Relay(spec.folder), uid=f"relay {number}"
+        )
+        stream = relay.to_datastream(Types.STRING())
+    keyed = agents.from_datastream(stream, key_selector=key_of)
+    answers = keyed.apply(agent, uid="orders").to_datastream(Types.STRING())
     sink = (
         FileSink.for_row_format(f"file://{spec.folder}/sink", Encoder.simple_string_encoder())
         .with_rolling_policy(RollingPolicy.on_checkpoint_rolling_policy())

@@ -30,7 +30,18 @@ RETAINED = {
 
 
 def sqlite(folder: Path) -> dict[str, str]:
+    """A folder that all TaskManagers of this machine share."""
     return {"agents.store.type": "sqlite", "agents.store.sqlite.path": str(folder / "store")}
+
+
+def kafka(bootstrap: str, folder: Path) -> dict[str, str]:
+    """A topic of its own for the job in this folder."""
+    return {
+        "agents.store.type": "kafka",
+        "agents.store.kafka.bootstrap-servers": bootstrap,
+        "agents.store.kafka.topic": folder.name,
+        "agents.store.kafka.replication-factor": "1",
+    }
 
 
 class Client:
@@ -80,13 +91,14 @@ class Orders:
     cluster: StandaloneCluster
     client: Client
     folder: Path
+    store: dict[str, str]
     questions: list[str] = field(default_factory=list)
     job_id: str = ""
     kills: int = 0
 
     def submit(self, **spec: object) -> str:
         (self.folder / "inputs").mkdir(parents=True, exist_ok=True)
-        options = {**sqlite(self.folder), **ONE_RETAINED, **dict(spec.pop("options", {}))}  # type: ignore[call-overload]
+        options = {**self.store, **ONE_RETAINED, **dict(spec.pop("options", {}))}  # type: ignore[call-overload]
         fields = program.Spec(folder=str(self.folder), options=options, **spec)  # type: ignore[arg-type]
         self.job_id = self.client.submit(fields)
         return self.job_id

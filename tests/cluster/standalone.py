@@ -35,6 +35,8 @@ STOP_SECONDS = 20
 CLIENT_SECONDS = 180
 """Bounds a client that hangs at submit."""
 
+FIRST_WITHOUT_SECURITY_MANAGER = 24
+
 SETTINGS = {
     # Lost processes are noticed after 3 s instead of 50 s.
     "heartbeat.interval": "500ms",
@@ -214,6 +216,9 @@ class StandaloneCluster:
         environment["FLINK_LIB_DIR"] = str(self.folder / "lib")
         environment["FLINK_LOG_DIR"] = str(self.folder / "log")
         environment["FLINK_PID_DIR"] = str(self.folder / "pid")
+        if self.java_home and java_release(self.java_home) >= FIRST_WITHOUT_SECURITY_MANAGER:
+            # Flink's scripts add an option that this Java refuses, unless they are given all options.
+            environment["FLINK_ENV_JAVA_OPTS"] = self.configuration()["env.java.opts.all"]
         return environment
 
     def flink(self, *arguments: str, python: str | None = None, check: bool = True) -> str:
@@ -416,6 +421,13 @@ def job_id_of(output: str) -> str:
         if "JobID" in line:
             return line.rsplit("JobID", 1)[1].strip()
     raise ClusterError(f"no job was submitted:\n{output[-8000:]}")
+
+
+def java_release(home: str) -> int:
+    """The feature number in the file that every Java since 9 has in its home."""
+    lines = Path(home, "release").read_text().splitlines()
+    (version,) = (line.split('"')[1] for line in lines if line.startswith("JAVA_VERSION="))
+    return int(version.split(".")[0])
 
 
 def free_ports(host: str, number: int) -> list[int]:

@@ -22,7 +22,7 @@ POINTS = [
     "checkpoint-completed",  # between the snapshot and its completion here
     "log-cut",
 ]
-RECOVERY = ["recovery-begins", "tail-read", "recovered"]
+RECOVERY = ["recovery-begins", "recovered"]
 
 
 def await_kill(orders: Orders, point: str) -> None:
@@ -34,8 +34,16 @@ def await_kill(orders: Orders, point: str) -> None:
 
 
 def test_s4_r2_a_task_manager_dies_at_each_named_moment(orders: Orders) -> None:
+    die_at_each(orders, POINTS)
+
+
+def test_s4_r2_p21_with_the_records_in_kafka(orders_on_kafka: Orders) -> None:
+    die_at_each(orders_on_kafka, ["effect-done", "record-written", "checkpoint-completed"])
+
+
+def die_at_each(orders: Orders, points: list[str]) -> None:
     orders.submit()
-    for point in POINTS:
+    for point in points:
         orders.cluster.replace_dead_task_managers()
         arm(orders.folder, point)
         orders.feed(point)
@@ -45,12 +53,13 @@ def test_s4_r2_a_task_manager_dies_at_each_named_moment(orders: Orders) -> None:
     assert ledger.lines(orders.folder, "reconciled"), "no call was in doubt"
 
 
-def test_s4_l1_a_task_manager_dies_while_it_recovers(orders: Orders) -> None:
+@pytest.mark.parametrize("points", [["tail-read"], pytest.param(RECOVERY, marks=pytest.mark.slow)])
+def test_s4_l1_a_task_manager_dies_while_it_recovers(orders: Orders, points: list[str]) -> None:
     """The first loss makes the job restart; during the restart the next ones go, until a fresh one is there."""
     orders.submit()
     orders.cluster.replace_dead_task_managers()
     orders.await_started(orders.feed("calm"))
-    for point in RECOVERY:
+    for point in points:
         orders.cluster.replace_dead_task_managers()
         orders.feed(point)
         arm(orders.folder, point)
@@ -62,7 +71,7 @@ def test_s4_l1_a_task_manager_dies_while_it_recovers(orders: Orders) -> None:
     orders.check()
 
 
-@pytest.mark.parametrize("point", ["call-done", "record-written"])
+@pytest.mark.parametrize("point", [pytest.param("call-done", marks=pytest.mark.slow), "record-written"])
 def test_s3_s4_p22_a_task_manager_that_was_given_up_wakes_up_again(orders: Orders, point: str) -> None:
     """It stands still for longer than its heartbeat may, before or after a record, and another one takes over."""
     cluster = orders.cluster

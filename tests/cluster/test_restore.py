@@ -10,7 +10,9 @@ from tests.cluster.jobs import RETAINED, Orders
 FROM = "execution.state-recovery.path"
 
 
-@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 1)], ids=["up", "down"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(2, 3), pytest.param(3, 1, marks=pytest.mark.slow)], ids=["up", "down"]
+)
 def test_s5_k7_stop_with_a_savepoint_and_go_on_at_another_parallelism(
     orders: Orders, before: int, after: int
 ) -> None:
@@ -27,6 +29,7 @@ def test_s5_k7_stop_with_a_savepoint_and_go_on_at_another_parallelism(
     orders.check()
 
 
+@pytest.mark.slow
 def test_s1_cancel_and_go_on_from_the_last_retained_checkpoint(orders: Orders) -> None:
     cluster = orders.cluster
     job_id = orders.submit(options=RETAINED)

@@ -71,7 +71,7 @@ def test_a_worker_without_the_package_says_which_python_and_what_to_install(
     assert f"{bare} -m pip install flink-agents-durable, on every machine" in failure
 
 
-@pytest.mark.parametrize("how", ["flink run", "from Python"])
+@pytest.mark.parametrize("how", ["flink run", pytest.param("from Python", marks=pytest.mark.slow)])
 def test_the_package_is_installed_on_the_workers(remote: StandaloneCluster, how: str) -> None:
     before = printed(remote).count("anna: positive")
     if how == "flink run":

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-_folders: set[str] = set()
+_folders: tuple[str, ...] = ()  # replaced, never changed: other threads go through it
 _wrapped: set[str] = set()
 
 BEFORE, AFTER = "before", "after"
@@ -43,7 +43,9 @@ CALLS = ("call-begins", "call-done", "effect-done")
 
 def watch(folder: str) -> None:
     """Called where an agent arrives in a TaskManager."""
-    _folders.add(folder)
+    global _folders
+    if folder not in _folders:
+        _folders = (*_folders, folder)
     for point, (cls, name, side) in _methods().items():
         if point not in _wrapped:
             _wrapped.add(point)
