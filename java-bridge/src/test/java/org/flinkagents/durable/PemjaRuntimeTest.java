@@ -28,7 +28,8 @@ class PemjaRuntimeTest {
                             + " 'job_id': 'str', 'job_name': 'str', 'last_group': 'int',"
                             + " 'local': 'bool', 'max_parallelism': 'int', 'num_retained': 'int',"
                             + " 'parallelism': 'int', 'plan': 'bytes', 'restored': 'bool',"
-                            + " 'restored_checkpoint_id': 'int', 'subtask': 'int', 'uid': 'str',"
+                            + " 'restored_checkpoint_id': 'int', 'store_properties': 'dict',"
+                            + " 'subtask': 'int', 'uid': 'str',"
                             + " 'unaligned': 'bool'}",
                     answer(harness, "settings_types"));
             assertEquals("plan", answer(harness, "plan"));
