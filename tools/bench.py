@@ -95,6 +95,28 @@ def sqlite() -> None:
     )
 
 
+def kafka() -> None:
+    import bench_kafka  # needs the extra, and Maven the first time
+
+    with bench_kafka.broker() as broker:
+        bare = bench_kafka.measure_bare(broker, 4.0, RECORD_BYTES, 10_000)
+        rate = bench_kafka.measure_busy(bench_kafka.store_at(broker), 4.0, RECORD_BYTES, 10_000)
+        report(
+            "kafka",
+            f"{rate:,.0f}",
+            "records/s acknowledged by kafka beside a busy task thread, 128 key groups",
+            f"{rate / bare:.2f} of a bare producer ({bare:,.0f}/s)",
+        )
+        read, truncated = bench_kafka.measure_tail(broker, RECORD_BYTES)
+        report(
+            "kafka", f"{read:.2f}", f"s to open a log with a tail of {bench_kafka.TAIL:,} records and read it"
+        )
+        report("kafka", f"{truncated:.3f}", "s until the broker has truncated it")
+        load = {"inputs": 1000, "keys": 1000, "store": "kafka", "bootstrap": broker.bootstrap}
+        rate = marginal({**load, "calls": 20}, {**load, "calls": 140}, lambda load: load.inputs * load.calls)
+        report("kafka", f"{rate:,.0f}", "durable async calls/s on kafka")
+
+
 def sync() -> None:
     rate = marginal(
         {"inputs": 100, "keys": 100, "calls": 100, "kind": "sync"},
@@ -184,7 +206,9 @@ def values() -> None:
     )
 
 
-BENCHES = {f.__name__.rstrip("_"): f for f in (calls, sqlite, sync, inputs, waiting, idle, bytes_, values)}
+BENCHES = {
+    f.__name__.rstrip("_"): f for f in (calls, sqlite, kafka, sync, inputs, waiting, idle, bytes_, values)
+}
 
 
 def main() -> None:

@@ -53,6 +53,11 @@ _logger = logging.getLogger(__name__)
 SLICE_SECONDS = 0.5
 """Of one blocking call of the library. Bounds how late an interruption, or the end of a time limit, is seen."""
 
+FEW_MESSAGES, REPORT_SECONDS = 4, 0.003
+"""The reports of more messages than a few are fetched together every so often. Each is a call into Python, for
+which the library takes the interpreter lock: one by one, as the broker answers, every one of them would wait
+for the task thread to give it up, which takes up to 5 ms."""
+
 ROTATIONS_PER_TIMEOUT = 5
 """A transaction is replaced after this part of the time after which the broker would end it."""
 
@@ -281,7 +286,11 @@ class KafkaLog:
                 self._produce(group, stamp.to_bytes(), value, deliveries)
             deadline = time.monotonic() + self._settings.append_timeout + SLICE_SECONDS
             while deliveries.left and deliveries.error is None:
-                self._producer.flush(SLICE_SECONDS)
+                if deliveries.left > FEW_MESSAGES:
+                    time.sleep(REPORT_SECONDS)
+                    self._producer.poll(0)
+                else:
+                    self._producer.flush(SLICE_SECONDS)
                 now = time.monotonic()
                 if deliveries.left and now >= min(deadline, self.give_up_at):
                     deliveries.error = timed_out()

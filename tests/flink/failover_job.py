@@ -226,7 +226,7 @@ def submit(
         config.set_string(key, value)
     Path(folder, "inputs").write_text("".join(f"{line}\n" for line in inputs))
     env = StreamExecutionEnvironment.get_execution_environment(config)
-    env.set_parallelism(2)
+    env.set_parallelism(int(settings.get("parallelism.default", "2")))
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     source = FileSource.for_record_stream_format(
         StreamFormat.text_line_format(), f"file://{folder}/inputs"

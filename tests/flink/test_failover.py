@@ -56,9 +56,10 @@ class Job:
 
     folder: Path
     has_ended: Callable[[], bool] = lambda: False
+    seconds: float = 60
 
     def eventually(self, condition: Callable[[], bool], what: str) -> None:
-        eventually(lambda: condition() or self.has_ended(), what)
+        eventually(lambda: condition() or self.has_ended(), what, self.seconds)
         assert condition(), f"the job has ended before {what}"
 
     def lines(self, name: str) -> list[str]:

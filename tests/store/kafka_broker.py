@@ -17,7 +17,14 @@ import time
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -179,6 +186,29 @@ class KafkaBroker:
             "sasl.username": user,
             "sasl.password": PASSWORDS[user] if password is None else password,
         }
+
+    def grant(self, user: str, prefix: str) -> None:
+        """What a user needs for a store whose topic begins like that."""
+        needed = {
+            ResourceType.TOPIC: ["DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE", "CREATE"],
+            ResourceType.TRANSACTIONAL_ID: ["DESCRIBE", "WRITE"],
+            ResourceType.GROUP: ["READ"],
+        }
+        bindings = [
+            AclBinding(
+                kind,
+                prefix,
+                ResourcePatternType.PREFIXED,
+                f"User:{user}",
+                "*",
+                AclOperation[operation],
+                AclPermissionType.ALLOW,
+            )
+            for kind, operations in needed.items()
+            for operation in operations
+        ]
+        for granted in self.admin().create_acls(bindings).values():
+            granted.result()
 
     def _answers(self) -> bool:
         try:

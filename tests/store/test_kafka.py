@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    NewTopic,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import NewTopic
 
 from flink_agents_durable import KafkaActionStateStore
 from flink_agents_durable.api.errors import ConfigurationError, DurableExecutionError, StoreUnavailableError
@@ -162,7 +155,8 @@ def test_s7_a_broker_killed_under_load_loses_and_doubles_nothing(
         if start in (1_000, 3_000):
             eventually(lambda start=start: attempt.store.acknowledged() * 10 > start - 500)  # type: ignore[misc]
             kafka_broker.kill()
-            threading.Timer(0.3, kafka_broker.start).start()
+        if start in (1_500, 3_500):
+            kafka_broker.start()
     eventually(lambda: attempt.store.acknowledged() == attempt.sent)
     attempt.close()
     tail = opened(make()).tail
@@ -173,7 +167,7 @@ def test_s7_a_broker_killed_under_load_loses_and_doubles_nothing(
 def test_p20_an_append_without_an_answer_is_of_unknown_fate(
     make: Make, kafka_broker: KafkaBroker, topic: str
 ) -> None:
-    attempt = opened(make(append_timeout=1.0))
+    attempt = opened(make(append_timeout=5.0))
     attempt.write((0, b"known"))
     kafka_broker.pause()
     try:
@@ -183,7 +177,7 @@ def test_p20_an_append_without_an_answer_is_of_unknown_fate(
         kafka_broker.go_on()
     assert isinstance(failure, UnknownFateError)
     assert "append-timeout" in named(failure, kafka_broker, topic)
-    successor = opened(make())
+    successor = opened(make(append_timeout=60.0))  # the broker has lost its session meanwhile
     assert of(0, successor.tail) in ([b"known"], [b"known", b"unknown"])
     successor.write((0, b"next"))
     successor.close()
@@ -228,27 +222,7 @@ def test_s7_a_topic_that_is_deleted_under_the_job(make: Make, kafka_broker: Kafk
 @pytest.fixture
 def secure(kafka_broker: KafkaBroker, topic: str) -> Iterator[Make]:
     """As the user `agents`, who may do with its topic what the documentation says is needed."""
-    admin = kafka_broker.admin()
-    needed = {
-        ResourceType.TOPIC: ["DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE", "CREATE"],
-        ResourceType.TRANSACTIONAL_ID: ["DESCRIBE", "WRITE"],
-        ResourceType.GROUP: ["READ"],
-    }
-    bindings = [
-        AclBinding(
-            kind,
-            "agents-",
-            ResourcePatternType.PREFIXED,
-            "User:agents",
-            "*",
-            getattr(AclOperation, operation),
-            AclPermissionType.ALLOW,
-        )
-        for kind, operations in needed.items()
-        for operation in operations
-    ]
-    for granted in admin.create_acls(bindings).values():
-        granted.result()
+    kafka_broker.grant("agents", "agents-")
 
     def make(user: str = "agents", password: str | None = None, **others: str) -> KafkaActionStateStore:
         properties = {**kafka_broker.secure_properties(user, password), **others}
