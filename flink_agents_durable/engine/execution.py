@@ -214,13 +214,13 @@ class Stepper:
         if slot.state == NEW:
             run.fresh.append(slot)
 
-    def compare(self, slot: Slot) -> None:
-        """Replay, doubt or mismatch (R2, R3, P13)."""
+    def compare(self, slot: Slot, outcome: int = OUTCOME) -> None:
+        """Replay, doubt or mismatch (R2, R3, P13); `outcome` is the kind of record that a call's own would be."""
         execution, known = slot.execution, slot.execution.recorded
         assert known is not None
         record = known.outcomes.get(slot.index)
         if record is not None:
-            if fits(record, slot):
+            if fits(record, slot, outcome):
                 slot.state = REPLAYED
                 return
             current = _now(slot, record.function_id, record.arguments)

@@ -14,7 +14,7 @@ from flink_agents_durable.engine.memory import RunMemory
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED
 from flink_agents_durable.engine.records import SYNC_OUTCOME
 from flink_agents_durable.engine.reopening import remember
-from flink_agents_durable.engine.replay import same_call
+from flink_agents_durable.engine.replay import fits
 from flink_agents_durable.engine.run import CALL_SLOT, RUNNING, Execution, Slot
 
 if TYPE_CHECKING:
@@ -109,18 +109,14 @@ class ExecutionPort:
         known = execution.recorded
         if known is not None:
             record = known.outcomes.get(index)
-            if (
-                record is not None
-                and record.kind == SYNC_OUTCOME
-                and same_call(record.function_id, record.arguments, slot)
-            ):
+            if record is not None and fits(record, slot, SYNC_OUTCOME):
                 del known.outcomes[index]
                 if not engine.ports.store_durable:
                     remember(execution, record)
                 engine.stats.calls_replayed += 1
                 execution.time = max(execution.time, record.time)
                 return record.ok, self._decode(record.ok, record.payload)
-            self._stepper.compare(slot)
+            self._stepper.compare(slot, SYNC_OUTCOME)
         try:
             return self._execute(slot)
         except BaseException as error:
@@ -163,7 +159,8 @@ class ExecutionPort:
             engine.journal.hand_over_and_wait()
         slot.state = RUNNING
         call = engine.call_start(slot)
-        _, status, value = engine.ports.run_blocking(call)
+        expires = None if slot.attempts is None else slot.attempts.expires_at
+        _, status, value = engine.ports.run_blocking(call, expires)
         engine.calls.pop(call.id, None)
         if status == INTERRUPTED:
             assert isinstance(value, BaseException)

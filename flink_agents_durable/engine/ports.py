@@ -70,8 +70,11 @@ class Ports(Protocol):
     def cancel_calls(self, ids: list[int]) -> None:
         """Cancel calls; their outcomes, if any, are ignored."""
 
-    def run_blocking(self, call: CallStart) -> Completion:
-        """Run one call on a worker while the task thread waits, interruptibly."""
+    def run_blocking(self, call: CallStart, expires: int | None) -> Completion:
+        """Run one call on a worker while the task thread waits, interruptibly.
+
+        At `expires`, epoch milliseconds, it fails with CallTimeoutError, though it may not have started yet.
+        """
 
     def wait_until(self, when: int) -> None:
         """Block, interruptibly, until this time or a moment before it: the back-off of a synchronous call."""

@@ -149,10 +149,10 @@ def is_reopened(record: Record, execution: int, slots: Collection[int]) -> bool:
     return record.kind == BATCH_END and not set(slots).isdisjoint(record.slots)
 
 
-def fits(record: Record, slot: Slot) -> bool:
-    """Whether a recorded outcome belongs to what the action asks for now."""
+def fits(record: Record, slot: Slot, outcome: int = OUTCOME) -> bool:
+    """Whether a recorded outcome belongs to what the action asks for now; `outcome` is the kind a call expects."""
     if slot.kind == CALL_SLOT:
-        return record.kind == OUTCOME and same_call(record.function_id, record.arguments, slot)
+        return record.kind == outcome and same_call(record.function_id, record.arguments, slot)
     if slot.kind == AWAKEABLE_SLOT:
         return record.kind == AWAKENED and record.function_id == slot.spec.function_id
     return record.kind == (BATCH_END if slot.kind == BATCH_SLOT else TIMER)

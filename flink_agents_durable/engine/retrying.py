@@ -117,7 +117,8 @@ class Retrying:
         # A time-out says nothing about what became of the call, and a reconciler's failure is the outcome (R2).
         reconciled = slot.pending and slot.spec.reconciler is not None
         attempts.settled = not reconciled and not isinstance(error, CallTimeoutError)
-        if attempts.shortened and isinstance(error, CallTimeoutError):
+        over = attempts.expires_at is not None and attempts.expires_at <= self._engine.now
+        if (attempts.shortened or over) and isinstance(error, CallTimeoutError):
             return 0, self._too_late(slot)
         policy = options.retry
         attempt = attempts.failed + 1

@@ -148,7 +148,8 @@ class CallExecutor:
         """Run one call while the task thread waits (K5).
 
         First on a Python lock, then in `wait`, again and again: a short wait that `signal` ends and that an
-        interruption ends with an error, which then is the outcome. Without `wait`: on the lock.
+        interruption ends with an error, which then is the outcome, as is a CallTimeoutError. Without `wait`: on
+        the lock.
         """
         box = OutcomeBox(self._post_signal)
         entry = Entry(call, box.put)
@@ -163,6 +164,9 @@ class CallExecutor:
             self._pump.notify()
         try:
             status, value = box.take(wait)
+        except CallTimeoutError as late:
+            self.cancel([call.id])
+            return call.id, FAILED, late
         except BaseException as interruption:  # of the waiting task thread itself (I2)
             self.cancel([call.id])
             return call.id, INTERRUPTED, interruption
@@ -224,14 +228,19 @@ class CallExecutor:
                 with self._lock:
                     for entry in ended:
                         self._admission.leave(entry)
-        if self._admission.waiting and self._rate_timer is None and self._has_timers:
+        if self._admission.waiting and self._has_timers:
             self._arm_rate_timer()
 
     def _arm_rate_timer(self) -> None:
+        """Wake for the limit that opens first, which may come to wait after one that opens much later."""
         opens_at = self.opens_at()
-        if opens_at is not None and not self._closed and not self._paused:
-            delay = max(0.0, opens_at - self._clock())
-            self._rate_timer = self.thread.call_at(self.loop.time() + delay, self._rate_opens)
+        if opens_at is None or self._closed or self._paused:
+            return
+        if self._rate_timer is not None:
+            if self._rate_timer.when() <= opens_at:
+                return
+            self._rate_timer.cancel()
+        self._rate_timer = self.thread.call_at(opens_at, self._rate_opens)  # both tell the monotonic time
 
     def _rate_opens(self) -> None:
         self._rate_timer = None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import cloudpickle  # type: ignore[import-untyped]
 
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.api.errors import CallTimeoutError
 from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
 from flink_agents_durable.runtime.deferred_starts import DeferredStarts
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
@@ -102,9 +104,17 @@ class OperatorPorts:
         self._starts.flush()  # an executor that does not know a call yet cannot cancel it
         self._executor.cancel(ids)
 
-    def run_blocking(self, call: CallStart) -> Completion:
+    def run_blocking(self, call: CallStart, expires: int | None) -> Completion:
         self._starts.flush()
-        return self._executor.run_blocking(call, self._link.wait)
+        wait = self._link.wait if expires is None else partial(self._wait_in_time, call.name, expires)
+        return self._executor.run_blocking(call, wait)
+
+    def _wait_in_time(self, name: str, expires: int) -> None:
+        """Until the `total_timeout` is over, which a call that its limit holds back would not notice."""
+        left = expires - wall_clock()
+        if left <= 0:
+            raise CallTimeoutError(f"the durable call {name} had no result when its total_timeout was over")
+        self._link.wait(left / 1_000)
 
     def wait_until(self, when: int) -> None:
         self._link.wait(max(0.0, (when - wall_clock()) / 1_000))

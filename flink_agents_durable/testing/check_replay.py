@@ -289,7 +289,7 @@ class _Attempt:
         for id in ids:
             self.calls.pop(id, None)
 
-    def run_blocking(self, call: CallStart) -> Completion:
+    def run_blocking(self, call: CallStart, expires: int | None) -> Completion:
         self._alive()
         return self._outcome(call, self.engine.calls[call.id])
 

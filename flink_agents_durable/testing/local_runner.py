@@ -8,6 +8,7 @@ import threading
 import time as real_time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +18,7 @@ from flink_agents_durable.api.awakeables import AwakeableResolution, awakeable_f
 from flink_agents_durable.api.call_options import Duration, seconds
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.api.dead_letters import DeadLetter
+from flink_agents_durable.api.errors import CallTimeoutError
 from flink_agents_durable.api.lazy import LazyObjects
 from flink_agents_durable.engine.awakeables import read_id
 from flink_agents_durable.engine.compile import compile_agent
@@ -399,15 +401,21 @@ class _LocalPorts:
     def cancel_calls(self, ids: list[int]) -> None:
         self.executor.cancel(ids)
 
-    def run_blocking(self, call: CallStart) -> Completion:
-        wait = None if call.limit is None else self._wait_blocking
+    def run_blocking(self, call: CallStart, expires: int | None) -> Completion:
+        wait = None if call.limit is None else partial(self._wait_blocking, call.name, expires)
         return self.executor.run_blocking(self._prepare(call), wait)
 
-    def _wait_blocking(self) -> None:
-        """Nothing but this call can move time on: it goes to where the limit opens."""
+    def _wait_blocking(self, name: str, expires: int | None) -> None:
+        """Nothing but this call can move time on: it goes to where the limit opens, or its time is over."""
         opens_at = self.executor.opens_at()
         if opens_at is not None and opens_at > self._seconds():
-            self._runner._time = START + math.ceil(opens_at * 1000)
+            opens = START + math.ceil(opens_at * 1000)
+            if expires is not None and expires <= opens:
+                self._runner._time = max(self._runner._time, expires)
+                raise CallTimeoutError(
+                    f"the durable call {name} had no result when its total_timeout was over"
+                )
+            self._runner._time = opens
             self.start_held()
         else:
             self.event.wait(HELD_SECONDS)

@@ -22,6 +22,7 @@ import pydantic
 import pytest
 
 from flink_agents_durable import CallOptions, Event, NonDeterministicActionError, RunnerContext
+from flink_agents_durable.api.errors import AttemptEndedError
 from flink_agents_durable.testing import LocalRunner
 from tests.contracts.functions import ask, check, never
 from tests.contracts.kit import Attempts, Gate, agent_of, called, out, until, values
@@ -489,6 +490,48 @@ def test_case_19_a_changed_action_runs_anew_from_the_change(
     assert "functions." in warnings[0].split("asks for")[1]
     third = attempts.start(three_calls(*names), checkpoint=checkpoint, fakes={ask: never, check: never})
     third.run_until_idle()
+    assert third.stats.mismatches == 0
+
+
+def in_forms(*forms: str) -> Any:
+    async def act(event: Any, ctx: RunnerContext) -> None:
+        for number, form in enumerate(forms):
+            if form == "awaited":
+                out(ctx, await ctx.durable_execute_async(ask, number))
+            else:
+                out(ctx, ctx.durable_execute(ask, number))
+        await asyncio.sleep(60)
+
+    return agent_of(act)
+
+
+@pytest.mark.parametrize(("was", "now"), [("awaited", "synchronous"), ("synchronous", "awaited")])
+@pytest.mark.parametrize("with_state", [True, False], ids=["checkpoint", "log alone"])
+def test_case_19_p13_a_call_in_another_form_is_a_mismatch(
+    attempts: Attempts, caplog: pytest.LogCaptureFixture, was: str, now: str, with_state: bool
+) -> None:
+    """One outcome is a delivery and the other is not (P17): neither replays as the other, nor runs unseen."""
+    before, after = in_forms("awaited", was, "awaited"), in_forms("awaited", now, "awaited")
+    first = attempts.start(before)
+    first.process("k", 1)
+    first.run_until_idle()
+    checkpoint = first.checkpoint() if with_state else None
+
+    def go_on(agent: Any, **more: Any) -> LocalRunner:
+        runner = attempts.start(agent, checkpoint=checkpoint, **more)
+        if not with_state:
+            runner.process("k", 1)
+        runner.run_until_idle()
+        return runner
+
+    with pytest.raises((NonDeterministicActionError, AttemptEndedError), match="in another form of call"):
+        go_on(after, options={"agents.mismatch-policy": "fail"})
+    with caplog.at_level(logging.WARNING):
+        second = go_on(after)
+    assert called(second) == [1, 2]
+    assert second.stats.mismatches == 1
+    assert sum("in another form of call" in record.getMessage() for record in caplog.records) == 1
+    third = go_on(after, fakes={ask: never})
     assert third.stats.mismatches == 0
 
 

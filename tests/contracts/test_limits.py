@@ -13,12 +13,13 @@ from flink_agents_durable import (
     CallOptions,
     CallTimeoutError,
     ConfigurationError,
+    RetryPolicy,
     RunnerContext,
     configured,
 )
 from flink_agents_durable.api.errors import ActionFailedError
 from flink_agents_durable.testing import check_replay
-from tests.contracts.functions import ask, check, compute
+from tests.contracts.functions import ask, check, compute, never
 from tests.contracts.kit import Attempts, Gate, WatchedStore, agent_of, called, out, until, values
 
 TWO_AT_A_TIME = {"agents.limits.api.max-concurrency": 2}
@@ -157,6 +158,41 @@ def test_a_synchronous_call_waits_in_virtual_time(attempts: Attempts) -> None:
     runner.process("k", 1)
     assert values(runner) == ["0!", "1!", "2!"]
     assert runner.time == begin + 20
+
+
+@pytest.mark.parametrize("retry", [None, RetryPolicy(max_attempts=4, initial_interval=1, jitter=False)])
+def test_total_timeout_counts_the_time_in_which_a_limit_holds_a_synchronous_call_back(
+    attempts: Attempts, retry: Any
+) -> None:
+    """Case 34: it is over though the call has not started, and the call never starts."""
+    options = CallOptions(limit="slow", total_timeout=3, retry=retry)
+
+    def act(event: Any, ctx: RunnerContext) -> None:
+        out(ctx, ctx.durable_execute(compute, 1, options=options))
+        try:
+            ctx.durable_execute(compute, 2, options=options)
+        except CallTimeoutError as error:
+            out(ctx, str(error))
+        out(ctx, ctx.durable_execute(compute, 3, options=CallOptions(limit="slow")))
+
+    started: list[Any] = []
+
+    def watched(number: int) -> str:
+        started.append(number)
+        return f"{number}!"
+
+    limit = {"agents.limits.slow.per-second": 0.1}
+    runner = attempts.start(agent_of(act), options=limit, fakes={compute: watched})
+    begin = runner.time
+    runner.process("k", 1)
+    first, text, last = values(runner)
+    assert (first, last) == ("1!", "3!")
+    assert "within its total_timeout of 3 s: no attempt ended" in text
+    assert started == [1, 3]
+    assert runner.time == begin + 10
+    again = attempts.start(agent_of(act), options=limit, fakes={compute: never})
+    again.process("k", 1)
+    assert values(again) == [first, text, last]
 
 
 def test_an_unknown_limit_is_an_error_at_the_call(attempts: Attempts) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
 
-from flink_agents_durable import Agent, CallOptions, InputEvent, OutputEvent, RetryPolicy
+from flink_agents_durable import Agent, CallOptions, CallTimeoutError, InputEvent, OutputEvent, RetryPolicy
 from flink_agents_durable.runtime.operator import TaskFailedError
 from flink_agents_durable.runtime.operator_ports import OperatorPorts
-from tests.runtime.fake_flink import FakeFlink, plan_of
+from tests.runtime.fake_flink import DEADLINE, FakeFlink, plan_of
 
 CALLS: list[int] = []
 
@@ -72,3 +73,45 @@ def test_p17_p19_an_interrupt_ends_the_wait_and_the_next_attempt_goes_on(
     flink.close()
     assert CALLS == [1]
     assert waits[0] == waits[1], "the rest of the same hour"
+
+
+RELEASE = threading.Event()
+INSIDE = threading.Event()
+
+
+def held(value: int) -> int:
+    INSIDE.set()
+    assert RELEASE.wait(DEADLINE)
+    return value
+
+
+async def held_back(event: Any, ctx: Any) -> None:
+    if event.input == "first":
+        options = CallOptions(limit="api")
+        ctx.send_event(OutputEvent(await ctx.durable_execute_async(held, 1, options=options)))
+        return
+    try:
+        ctx.durable_execute(refused, 2, 0, options=CallOptions(limit="api", total_timeout=0.3))
+    except CallTimeoutError as error:
+        ctx.send_event(OutputEvent(str(error)))
+
+
+def test_case_34_a_synchronous_call_gives_up_while_its_limit_holds_it_back() -> None:
+    """The task thread waits no longer than `total_timeout`, though nothing signals; the call never starts."""
+    CALLS.clear()
+    RELEASE.clear()
+    INSIDE.clear()
+    agent = Agent().add_action("act", [InputEvent], held_back)
+    flink = FakeFlink(plan_of(agent, **{"limits__api__max-concurrency": 1}))
+    try:
+        flink.process("a", "first")
+        flink.run_until_seen(INSIDE.is_set, "the first call runs")
+        flink.process("b", "second")
+        assert "within its total_timeout of 0.3 s" in flink.values[0]
+        RELEASE.set()
+        flink.run_until_idle()
+        assert flink.values[1:] == [1]
+        assert CALLS == []
+    finally:
+        RELEASE.set()
+        flink.close()

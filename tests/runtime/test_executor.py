@@ -407,6 +407,25 @@ def test_k5_an_interruption_of_the_waiting_task_thread_abandons_the_call() -> No
         eventually(lambda: task.executor.running == 0)
 
 
+def test_a_blocking_call_that_never_started_ends_with_its_time() -> None:
+    """It leaves the queue; a worker that is inside goes on with its result ignored."""
+    release = threading.Event()
+    late = CallTimeoutError("late")
+
+    def over() -> None:
+        raise late
+
+    with task_thread(workers=1) as task:
+        for place in range(2):
+            call = task.call(release.wait, DEADLINE)
+            assert task.executor.run_blocking(call, over) == (call.id, FAILED, late), place
+            eventually(lambda: task.executor.abandoned_workers == 1)
+            assert task.executor.waiting == 0
+        release.set()
+        eventually(lambda: task.executor.running == 0)
+        assert task.executor.abandoned_workers == 0
+
+
 def test_k5_a_long_blocking_call_ends_by_the_signal_of_the_loop_thread() -> None:
     async def wait() -> str:
         await asyncio.sleep(0.02)

@@ -104,6 +104,19 @@ def test_on_the_clock_of_the_loop_a_timer_starts_what_waits() -> None:
         assert time.monotonic() - begin >= 0.99
 
 
+def test_a_limit_that_opens_soon_does_not_wait_for_one_that_opens_late() -> None:
+    """The timer is that of the limit which opens first, whichever began to wait first."""
+    limits = {"slow": CallLimit(per_second=0.001), "fast": CallLimit(per_second=10)}
+    with task_thread(limits=limits) as task:
+        task.run(answer, 0, limit="slow")
+        held = task.start(answer, 1, limit="slow")
+        eventually(lambda: task.executor._rate_timer is not None, "the timer of the slow limit")
+        ids = [task.start(answer, number, limit="fast") for number in range(25)]
+        assert [task.result(id)[1] for id in ids] == list(range(25))
+        assert held not in task.done
+        assert task.executor.waiting == 1
+
+
 def test_k7_a_paused_executor_does_not_spin_for_a_limit(monkeypatch: Any) -> None:
     """The rate opens while it is paused: no timer after another; `resume` starts what waits."""
     opened = threading.Semaphore(0)

@@ -153,7 +153,7 @@ class Attempt:
                 self.world.invariants.cancelled(slot)
         self.crash_point("after a cancel")
 
-    def run_blocking(self, call: CallStart) -> Completion:
+    def run_blocking(self, call: CallStart, expires: int | None) -> Completion:
         self.crash_point("before a synchronous call")
         slot = self.world.started(self, call)
         self.crash_point("in a synchronous call")
