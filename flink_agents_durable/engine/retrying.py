@@ -128,7 +128,10 @@ class Retrying:
             if not is_retried(policy, error):
                 return 0, error
             wait = wait_after(policy, error, slot.execution.id, slot.index, attempt)
-        except Exception:
+        except BaseException as raised:
+            if isinstance(raised, (KeyboardInterrupt, SystemExit)):
+                self._engine.ended = raised  # the attempt is over, with nothing recorded (I5)
+                raise
             logger.exception(
                 "%s: the retry policy raised when it was asked about a failure of attempt %d, which is final now",
                 self._where(slot),

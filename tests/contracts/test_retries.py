@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from flink_agents_durable import CallOptions, RetryPolicy, RunnerContext
+from flink_agents_durable.api.errors import AttemptEndedError
 from flink_agents_durable.engine.attempts import decode_attempt
-from flink_agents_durable.engine.records import ATTEMPT
+from flink_agents_durable.engine.records import ATTEMPT, OUTCOME, SYNC_OUTCOME
 from tests.contracts.functions import ask, check, never
 from tests.contracts.kit import Attempts, Gate, WatchedStore, agent_of, out, until, values
 from tests.contracts.retries import (
@@ -93,11 +94,36 @@ def test_retry_on_says_which_failures_are_tried_again(
     assert values(runner) == ["a!" if reached == 2 else "failed"]
 
 
+def cancelled(error: BaseException) -> bool:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_i5_an_interrupt_in_a_policy_ends_the_attempt(attempts: Attempts, kind: str) -> None:
+    """Nothing is recorded of it: the next attempt of the job makes the call again, and may ask again."""
+
+    def interrupted(error: BaseException) -> bool:
+        raise KeyboardInterrupt
+
+    store = attempts.store = WatchedStore(attempts.folder)
+    options = CallOptions(retry=RetryPolicy(initial_interval=1, retry_on=interrupted))
+    first = attempts.start(asking(kind, options), fakes={ask: Server(failures=1)})
+    with pytest.raises((KeyboardInterrupt, AttemptEndedError)):
+        run(first)
+    with pytest.raises(AttemptEndedError):
+        first.process("other", 1)
+    assert not [record for record in records(store) if record.kind in (ATTEMPT, OUTCOME, SYNC_OUTCOME)]
+    again = attempts.start(asking(kind, options), fakes={ask: Server(failures=0)})
+    run(again)
+    assert values(again) == ["a!"]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "broken",
     [
         {"retry_on": lambda error: error.no_such_attribute},
+        {"retry_on": cancelled},
         {"retry_after": lambda error: error.no_such_attribute},
         {"retry_after": lambda error: float("nan")},
         {"retry_after": lambda error: "soon"},
