@@ -122,6 +122,9 @@ def lazy(factory: Callable[[], T]) -> Lazy[T]:
 
     `client = lazy(AsyncOpenAI)` at the top of a script or module, then `client()` in durable functions. It is
     pickled as its factory, so that what cannot be pickled, or holds a credential, never travels with the plan.
+
+    The subtask is known by context variables, which `asyncio.to_thread` takes along. A thread that a function
+    starts without them finds an object of the process, which nobody closes.
     """
     return Lazy(factory)
 

@@ -17,7 +17,7 @@ from tests.cluster.standalone import ClusterError
 from tests.soak.verdict import judge
 from tests.soak.world import INPUTS, World, running_world
 
-KEYS = 12
+KEYS = 24  # the inputs of one come after one another: fewer do not keep up
 INPUTS_A_SECOND = 3.0
 MAX_PARALLELISM = 4
 CALM_SECONDS = 2.0, 10.0
@@ -83,11 +83,14 @@ class Disturbances:
 
     def kill_task_manager(self) -> str:
         cluster = self.world.cluster
-        victims = cluster.living_task_managers()
+        working = self.world.working_processes()
+        living = cluster.living_task_managers()
+        # Not one that only stands by, unless the one that worked has just been killed.
+        victims = [member for member in living if member.pid in working] or living
         name = self.choice.choice(victims).name
         cluster.kill_task_manager(name)
         cluster.start_task_manager()
-        return f"SIGKILL of {name}"
+        return f"SIGKILL of {name}{'' if victims is not living else ', which stood by'}"
 
     def kill_broker(self) -> str:
         self.world.broker.kill()

@@ -16,6 +16,7 @@ from confluent_kafka.admin import NewTopic
 
 from tests.cluster.standalone import ROOT, ClusterError, StandaloneCluster, free_ports
 from tests.soak import job
+from tests.soak.notes import lines
 from tests.soak.verdict import Output
 from tests.store.kafka_broker import KafkaBroker
 
@@ -32,6 +33,8 @@ RECOVERY_SECONDS = 240.0
 SEND_SECONDS = 300.0
 """Above the longest time for which the broker is away."""
 
+LATEST_CALLS = 30
+"""About what is made in two seconds: by all TaskManagers that run a part of the job."""
 ANSWER_SECONDS = 120.0
 """Of a broker that has just come back, to a reader."""
 
@@ -131,6 +134,10 @@ class World:
             return now > checkpoint + 1 and self._size_of_ledger() > made
 
         self.eventually(progressed, "progress of the job")
+
+    def working_processes(self) -> set[int]:
+        """Those that made the latest calls."""
+        return {fields[-1] for fields in lines(self.folder, "starts")[-LATEST_CALLS:]}
 
     def _size_of_ledger(self) -> int:
         ledger = self.folder / "starts"
