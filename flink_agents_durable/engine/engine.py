@@ -17,7 +17,7 @@ from flink_agents_durable.api.errors import (
     RecordTooLargeError,
     UnreadableRecordError,
 )
-from flink_agents_durable.engine import awakeables, expiry, identity, snapshot
+from flink_agents_durable.engine import awakeables, expiry, identity, mismatch, snapshot
 from flink_agents_durable.engine.admission import claim, drop_stale, input_digest
 from flink_agents_durable.engine.attempts import Deadline
 from flink_agents_durable.engine.codec import Codec
@@ -468,7 +468,7 @@ class Engine:
             self.mark(ks)
         kind = entry.kind
         if kind == CUT:
-            self._stepper.apply_cut(entry)
+            mismatch.apply_cut(entry)
             self.advance(run)
         elif kind == RESERVED:
             ks.journal_new[entry.number] = entry.data

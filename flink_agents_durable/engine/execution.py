@@ -7,9 +7,9 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_durable.api.errors import ActionFailedError, AttemptEndedError, NonDeterministicActionError
+from flink_agents_durable.api.errors import ActionFailedError, AttemptEndedError
 from flink_agents_durable.api.events import Event, EventType, InputEvent
-from flink_agents_durable.engine import awakeables, expiry, identity, reopening
+from flink_agents_durable.engine import awakeables, expiry, identity, mismatch, reopening
 from flink_agents_durable.engine.commands import (
     AWAIT,
     BATCH,
@@ -25,9 +25,8 @@ from flink_agents_durable.engine.commands import (
 from flink_agents_durable.engine.dead_letters import dead_letter
 from flink_agents_durable.engine.digest import digest
 from flink_agents_durable.engine.execution_port import ExecutionPort
-from flink_agents_durable.engine.records import AWAKENED, BATCH_END, CUT, OUTCOME, REOPEN, RESERVED, Record
-from flink_agents_durable.engine.records import TIMER as TIMER_RECORD
-from flink_agents_durable.engine.replay import fits, reservation_fits, same_call, void_from
+from flink_agents_durable.engine.records import AWAKENED, BATCH_END, OUTCOME, REOPEN, RESERVED
+from flink_agents_durable.engine.replay import fits, reservation_fits, same_call
 from flink_agents_durable.engine.run import (
     AWAKEABLE_SLOT,
     BACKOFF,
@@ -49,7 +48,6 @@ from flink_agents_durable.engine.run import (
 
 if TYPE_CHECKING:
     from flink_agents_durable.engine.engine import Engine
-    from flink_agents_durable.engine.journal import Entry
 
 logger = logging.getLogger(__name__)
 
@@ -95,13 +93,19 @@ class Stepper:
             if record.execution in run.done:
                 run.replay.popleft()
             else:
-                self._cut(
-                    run, record.execution, None, 0, record, "an action that was not triggered this time"
+                mismatch.cut(
+                    self._engine,
+                    run,
+                    record.execution,
+                    None,
+                    0,
+                    record,
+                    "an action that was not triggered this time",
                 )
             return
         slot = execution.slots.get(record.slot)
         if slot is None and record.slot >= execution.next_slot:
-            self._cut(run, execution.id, execution, execution.next_slot, record, "nothing")
+            mismatch.cut(self._engine, run, execution.id, execution, execution.next_slot, record, "nothing")
             return
         run.replay.popleft()
         if slot is None or slot.state != REPLAYED:
@@ -223,14 +227,16 @@ class Stepper:
             if fits(record, slot, outcome):
                 slot.state = REPLAYED
                 return
-            current = _now(slot, record.function_id, record.arguments)
-            self._cut(execution.run, execution.id, execution, slot.index, record, current)
+            current = mismatch.asked(slot, record.function_id, record.arguments)
+            mismatch.cut(self._engine, execution.run, execution.id, execution, slot.index, record, current)
             return
         attempt = known.attempts.get(slot.index)
         if attempt is not None:
             if slot.kind != CALL_SLOT or not same_call(attempt.function_id, attempt.arguments, slot):
-                current = _now(slot, attempt.function_id, attempt.arguments)
-                self._cut(execution.run, execution.id, execution, slot.index, attempt, current)
+                current = mismatch.asked(slot, attempt.function_id, attempt.arguments)
+                mismatch.cut(
+                    self._engine, execution.run, execution.id, execution, slot.index, attempt, current
+                )
                 return
             self._engine.retrying.restore(slot, attempt)
         reservation = known.pending.get(slot.index)
@@ -239,8 +245,10 @@ class Stepper:
         if reservation_fits(reservation, slot):
             slot.pending = True
         else:
-            current = _now(slot, reservation[2], reservation[3])
-            self._cut(execution.run, execution.id, execution, slot.index, reservation[2], current)
+            current = mismatch.asked(slot, reservation[2], reservation[3])
+            mismatch.cut(
+                self._engine, execution.run, execution.id, execution, slot.index, reservation[2], current
+            )
 
     def _place_timer(self, slot: Slot, delay: float) -> None:
         execution = slot.execution
@@ -405,56 +413,6 @@ class Stepper:
         self._engine.mark(run.key)
         return True
 
-    # --- mismatch ---
-
-    def _cut(
-        self,
-        run: Run,
-        execution_id: int,
-        execution: Execution | None,
-        slot: int,
-        recorded: Record | str,
-        current: str,
-    ) -> None:
-        """Void what was recorded for an execution from a slot on. Keeps P13.
-
-        A snapshot keeps the records until the cut is durable: a log without the cut must not go with a state that
-        has it, or the records came back beside those that took their place.
-        """
-        engine = self._engine
-        name = recorded if isinstance(recorded, str) else _recorded_name(recorded)
-        action = execution.action.name if execution is not None else "of an earlier version"
-        text = (
-            f"run {run.id.hex()} of key {run.key_object!r}, action {action!r}, slot {slot}: recorded was {name},"
-            f" the action now asks for {current}"
-        )
-        if engine.settings.mismatch_policy == "fail":
-            engine.ended = NonDeterministicActionError(text)
-            raise engine.ended
-        logger.warning("%s; it is executed anew from there", text)
-        engine.stats.mismatches += 1
-        known = execution.recorded if execution is not None else run.records.get(execution_id)
-        lost = [
-            r for r in run.replay if r.kind == AWAKENED and r.execution == execution_id and r.slot >= slot
-        ]
-        numbers = void_from(run, execution_id, known, slot)
-        entry = engine.journal.write(run, CUT, engine.now, execution=execution_id, index=slot)
-        entry.slots, entry.live = numbers, (execution, slot, lost)
-        run.cuts += 1
-
-    def apply_cut(self, entry: Entry) -> None:
-        """The cut is durable: forget the records that it voids."""
-        run = entry.run
-        run.cuts -= 1
-        drop_numbers(run, entry.slots)
-        execution, slot, lost = entry.live
-        for record in lost:
-            awakeables.give_back(run.key, record)
-        if execution is not None:
-            gone = set(entry.slots)
-            execution.numbers = [number for number in execution.numbers if number not in gone]
-            execution.voids.append((slot, entry.number))
-
     # --- going live ---
 
     def go_live(self, run: Run) -> None:
@@ -550,32 +508,6 @@ def ends_calls(kind: int, execution: Execution, expired: list[int]) -> bool:
 def _is_fixed(event: Event) -> bool:
     """Whether the action cannot change what it has sent, so that its digest may be taken later."""
     return len(event.attributes) == 1 and type(event.attributes.get("output")) in _FIXED
-
-
-def _describe(slot: Slot) -> str:
-    if slot.kind == AWAKEABLE_SLOT:
-        return f"awakeable {slot.spec.function_id}"
-    if slot.spec is not None:
-        return str(slot.spec.function_id)
-    return "a timer" if slot.kind == TIMER_SLOT else "the end of a batch"
-
-
-def _now(slot: Slot, recorded: str, arguments: bytes | None) -> str:
-    """What the action asks for, and how it differs when the function is the recorded one."""
-    text = _describe(slot)
-    if text != recorded:
-        return text
-    return text + (
-        " in another form of call" if arguments == slot.spec.arguments else " with other arguments"
-    )
-
-
-def _recorded_name(record: Record) -> str:
-    if record.kind == AWAKENED:
-        return f"awakeable {record.function_id}"
-    return record.function_id or {TIMER_RECORD: "a timer", BATCH_END: "the end of a batch"}.get(
-        record.kind, "a call"
-    )
 
 
 def _text(error: BaseException) -> str:

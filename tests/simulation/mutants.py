@@ -23,6 +23,7 @@ from flink_agents_durable.engine import (
     execution,
     expiry,
     identity,
+    mismatch,
     records,
     replay,
     snapshot,
@@ -541,14 +542,14 @@ def p17_synchronous_outcomes_are_applied_late(patch: pytest.MonkeyPatch) -> None
 
 def p13_voided_before_the_cut(patch: pytest.MonkeyPatch) -> None:
     """P13: what a mismatch voids leaves the state before the cut is durable."""
-    original = Stepper._cut
+    original = mismatch.cut
 
-    def cut(self: Stepper, run: Any, *args: Any) -> None:
-        original(self, run, *args)
-        self.apply_cut(self._engine.journal.outbox[-1])
+    def cut(engine: Engine, run: Any, *args: Any) -> None:
+        original(engine, run, *args)
+        mismatch.apply_cut(engine.journal.outbox[-1])
         run.cuts += 1
 
-    patch.setattr(Stepper, "_cut", cut)
+    patch.setattr(mismatch, "cut", cut)
 
 
 def p8_records_behind_a_gap(patch: pytest.MonkeyPatch) -> None:
