@@ -46,6 +46,8 @@ START = 1_700_000_000_000
 
 CLOSE_SECONDS = 1.0
 """How long closing waits for calls: tests leave no thread behind, but one blocked call must not hold them."""
+STORE_CLOSE_SECONDS = 10.0
+"""Bounds the wait for a store that hangs. A truncation under way ends first, also on a busy machine."""
 
 
 HELD_SECONDS = 0.1
@@ -300,7 +302,7 @@ class LocalRunner:
         self._resources.close(self._ports.executor.loop, CLOSE_SECONDS)
         close_lazies(self._lazies, self._ports.executor.loop, CLOSE_SECONDS)
         self._ports.executor.close(CLOSE_SECONDS)
-        self._store.close(CLOSE_SECONDS)
+        self._store.close(STORE_CLOSE_SECONDS)
 
     def __enter__(self) -> LocalRunner:
         return self
