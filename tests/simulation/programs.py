@@ -318,13 +318,18 @@ class Interpreter:
         tasks = [asyncio.ensure_future(produce(i)) for i in range(len(statement.blocks))]
         done = asyncio.ensure_future(asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))
         order = []
-        while not (done.done() and queue.empty()):
-            get = asyncio.ensure_future(queue.get())
-            await asyncio.wait([get, done], return_when=asyncio.FIRST_COMPLETED)
-            if get.done():
-                order.append(get.result())
-            else:
-                get.cancel()
+        try:
+            while not (done.done() and queue.empty()):
+                get = asyncio.ensure_future(queue.get())
+                await asyncio.wait([get, done], return_when=asyncio.FIRST_COMPLETED)
+                if get.done():
+                    order.append(get.result())
+                else:
+                    get.cancel()
+        except asyncio.CancelledError:
+            for task in (get, *tasks):
+                task.cancel()  # nobody takes any more what they put
+            raise
         self.see(statement, order)
         for task in tasks:
             if task.done():
