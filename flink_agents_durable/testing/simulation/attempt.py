@@ -150,7 +150,7 @@ class Attempt:
                 slot is not None and slot.state in (GONE, RECORDED) and slot.index in slot.execution.slots
             )
             if slot is not None and not expired and self.world.counts(self):
-                self.world.invariants.cancelled(slot)
+                self.world.invariants.cancelled(slot, self.current)
         self.crash_point("after a cancel")
 
     def run_blocking(self, call: CallStart, expires: int | None) -> Completion:

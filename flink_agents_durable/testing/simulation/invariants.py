@@ -26,6 +26,8 @@ from flink_agents_durable.engine.records import (
 from flink_agents_durable.engine.run import Run, Slot
 from flink_agents_durable.testing.simulation.attempt_counts import AttemptCounts
 
+_SUCCESS = (0, 0, True)
+
 
 class Result(NamedTuple):
     """What the calls of simulated agents return: no two executions return the same."""
@@ -190,6 +192,14 @@ class Invariants:
         call, facts = (run, label), self.facts
         if not self.durable and slot.attempts is not None and slot.attempts.failed:
             facts.doubtful.pop(call, None)  # with a store the record of the failed attempt says so
+        if (
+            not self.durable
+            and slot.index in slot.execution.reopened
+            and not facts.recorded.get(call, _SUCCESS)[2]
+        ):
+            del facts.recorded[call]  # a failure of the state is tried again in place (P14)
+            if slot.attempts is not None:
+                facts.doubtful.pop(call, None)  # the attempt had failed (P19)
         if current:
             if call in facts.recorded:
                 self.complain(f"the call {label} runs again although its outcome was recorded")
@@ -198,13 +208,15 @@ class Invariants:
             if call in facts.doubtful and not reconciler and spec.reconciler is not None:
                 self.complain(f"the call {label} was in doubt and runs without its reconciler")
             facts.attempts.starts(call, slot, reconciler, self.durable, self._complain_of_attempts)
-        if spec.reconciler is not None:
+        # What a zombie starts may have been voided since: its successor makes that call, or another, anew (R3).
+        if spec.reconciler is not None and (current or run not in facts.changed):
             facts.doubtful[call] = execution, slot.index
 
-    def cancelled(self, slot: Slot) -> None:
-        """A call was cancelled by a durable delivery."""
+    def cancelled(self, slot: Slot, current: bool) -> None:
+        """A call was cancelled by a durable delivery, which may be void where a zombie makes it."""
         run = self.run_of(slot.execution.run)
-        self.facts.dead[run, str(slot.spec.args[0])] = slot.execution.id, slot.index
+        if current or run not in self.facts.changed:
+            self.facts.dead[run, str(slot.spec.args[0])] = slot.execution.id, slot.index
 
     # --- records ---
 
