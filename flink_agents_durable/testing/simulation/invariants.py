@@ -188,8 +188,11 @@ class Invariants:
         spec, execution = slot.spec, slot.execution.id
         label = str(spec.args[0]) if spec.args else str(spec.function_id)
         run = self.run_of(slot.execution.run)
-        self.labels[run, execution, slot.index] = label
         call, facts = (run, label), self.facts
+        # What a zombie starts may have been voided since: its successor makes that call, or another, anew (R3).
+        stands = current or run not in facts.changed
+        if stands:
+            self.labels[run, execution, slot.index] = label
         if not self.durable and slot.attempts is not None and slot.attempts.failed:
             facts.doubtful.pop(call, None)  # with a store the record of the failed attempt says so
         if (
@@ -208,8 +211,7 @@ class Invariants:
             if call in facts.doubtful and not reconciler and spec.reconciler is not None:
                 self.complain(f"the call {label} was in doubt and runs without its reconciler")
             facts.attempts.starts(call, slot, reconciler, self.durable, self._complain_of_attempts)
-        # What a zombie starts may have been voided since: its successor makes that call, or another, anew (R3).
-        if spec.reconciler is not None and (current or run not in facts.changed):
+        if spec.reconciler is not None and stands:
             facts.doubtful[call] = execution, slot.index
 
     def cancelled(self, slot: Slot, current: bool) -> None:
