@@ -8,45 +8,51 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_durable.api.agent import Agent, action
-from flink_agents_durable.api.awakeables import (
-    Awakeable,
-    AwakeableResolution,
-    awakeable_failure,
-    awakeable_result,
-)
-from flink_agents_durable.api.call_options import CallOptions, RetryPolicy, configured
-from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
-from flink_agents_durable.api.context import RunnerContext, current_context
-from flink_agents_durable.api.dead_letters import DeadLetter
-from flink_agents_durable.api.errors import (
-    ActionFailedError,
-    AttemptEndedError,
-    AwakeableFailedError,
-    CallTimeoutError,
-    ConfigurationError,
-    DurableExecutionError,
-    DurableSerializationError,
-    MaxStepsExceededError,
-    NonDeterministicActionError,
-    RealIOError,
-    RecordedCallError,
-    RecordTooLargeError,
-    StalledActionError,
-    StoreUnavailableError,
-    UnreadableRecordError,
-    UnresolvedAwakeablesError,
-)
-from flink_agents_durable.api.events import Event, EventType, InputEvent, OutputEvent
-from flink_agents_durable.api.futures import DurableFuture, Outcome
-from flink_agents_durable.api.lazy import lazy
-from flink_agents_durable.api.memory import MemoryObject
-from flink_agents_durable.api.retry_after import retry_after_header
-
 __version__ = "0.1.0"
 
 _LAZY = {
-    # Loaded on first use: pyflink and pydantic take a second to import, and workers need only some of them.
+    # All are loaded on first use. pyflink and pydantic take a second to import, and workers need only some of them.
+    # And the operators of a job import parts of this package at once, by several threads: if it imported its own
+    # parts, one thread would hold a part and wait for the package, the other the reverse (a _DeadlockError).
+    "Agent": "api.agent",
+    "action": "api.agent",
+    "Awakeable": "api.awakeables",
+    "AwakeableResolution": "api.awakeables",
+    "awakeable_failure": "api.awakeables",
+    "awakeable_result": "api.awakeables",
+    "CallOptions": "api.call_options",
+    "RetryPolicy": "api.call_options",
+    "configured": "api.call_options",
+    "AgentConfiguration": "api.configuration",
+    "AgentOptions": "api.configuration",
+    "RunnerContext": "api.context",
+    "current_context": "api.context",
+    "DeadLetter": "api.dead_letters",
+    "ActionFailedError": "api.errors",
+    "AttemptEndedError": "api.errors",
+    "AwakeableFailedError": "api.errors",
+    "CallTimeoutError": "api.errors",
+    "ConfigurationError": "api.errors",
+    "DurableExecutionError": "api.errors",
+    "DurableSerializationError": "api.errors",
+    "MaxStepsExceededError": "api.errors",
+    "NonDeterministicActionError": "api.errors",
+    "RealIOError": "api.errors",
+    "RecordedCallError": "api.errors",
+    "RecordTooLargeError": "api.errors",
+    "StalledActionError": "api.errors",
+    "StoreUnavailableError": "api.errors",
+    "UnreadableRecordError": "api.errors",
+    "UnresolvedAwakeablesError": "api.errors",
+    "Event": "api.events",
+    "EventType": "api.events",
+    "InputEvent": "api.events",
+    "OutputEvent": "api.events",
+    "DurableFuture": "api.futures",
+    "Outcome": "api.futures",
+    "lazy": "api.lazy",
+    "MemoryObject": "api.memory",
+    "retry_after_header": "api.retry_after",
     "AgentsExecutionEnvironment": "flink.environment",
     "BaseChatModelConnection": "models.chat_model",
     "BaseChatModelSetup": "models.chat_model",
@@ -78,12 +84,50 @@ _LAZY = {
 if TYPE_CHECKING:
     from flink_agents_durable.agents.conversation import InvalidAnswerError as InvalidAnswerError
     from flink_agents_durable.agents.react_agent import ReActAgent as ReActAgent
+    from flink_agents_durable.api.agent import Agent as Agent
+    from flink_agents_durable.api.agent import action as action
+    from flink_agents_durable.api.awakeables import Awakeable as Awakeable
+    from flink_agents_durable.api.awakeables import AwakeableResolution as AwakeableResolution
+    from flink_agents_durable.api.awakeables import awakeable_failure as awakeable_failure
+    from flink_agents_durable.api.awakeables import awakeable_result as awakeable_result
+    from flink_agents_durable.api.call_options import CallOptions as CallOptions
+    from flink_agents_durable.api.call_options import RetryPolicy as RetryPolicy
+    from flink_agents_durable.api.call_options import configured as configured
     from flink_agents_durable.api.chat import ChatMessage as ChatMessage
     from flink_agents_durable.api.chat import MessageRole as MessageRole
     from flink_agents_durable.api.chat_events import ChatRequestEvent as ChatRequestEvent
     from flink_agents_durable.api.chat_events import ChatResponseEvent as ChatResponseEvent
     from flink_agents_durable.api.chat_events import ToolRequestEvent as ToolRequestEvent
     from flink_agents_durable.api.chat_events import ToolResponseEvent as ToolResponseEvent
+    from flink_agents_durable.api.configuration import AgentConfiguration as AgentConfiguration
+    from flink_agents_durable.api.configuration import AgentOptions as AgentOptions
+    from flink_agents_durable.api.context import RunnerContext as RunnerContext
+    from flink_agents_durable.api.context import current_context as current_context
+    from flink_agents_durable.api.dead_letters import DeadLetter as DeadLetter
+    from flink_agents_durable.api.errors import ActionFailedError as ActionFailedError
+    from flink_agents_durable.api.errors import AttemptEndedError as AttemptEndedError
+    from flink_agents_durable.api.errors import AwakeableFailedError as AwakeableFailedError
+    from flink_agents_durable.api.errors import CallTimeoutError as CallTimeoutError
+    from flink_agents_durable.api.errors import ConfigurationError as ConfigurationError
+    from flink_agents_durable.api.errors import DurableExecutionError as DurableExecutionError
+    from flink_agents_durable.api.errors import DurableSerializationError as DurableSerializationError
+    from flink_agents_durable.api.errors import MaxStepsExceededError as MaxStepsExceededError
+    from flink_agents_durable.api.errors import NonDeterministicActionError as NonDeterministicActionError
+    from flink_agents_durable.api.errors import RealIOError as RealIOError
+    from flink_agents_durable.api.errors import RecordedCallError as RecordedCallError
+    from flink_agents_durable.api.errors import RecordTooLargeError as RecordTooLargeError
+    from flink_agents_durable.api.errors import StalledActionError as StalledActionError
+    from flink_agents_durable.api.errors import StoreUnavailableError as StoreUnavailableError
+    from flink_agents_durable.api.errors import UnreadableRecordError as UnreadableRecordError
+    from flink_agents_durable.api.errors import UnresolvedAwakeablesError as UnresolvedAwakeablesError
+    from flink_agents_durable.api.events import Event as Event
+    from flink_agents_durable.api.events import EventType as EventType
+    from flink_agents_durable.api.events import InputEvent as InputEvent
+    from flink_agents_durable.api.events import OutputEvent as OutputEvent
+    from flink_agents_durable.api.futures import DurableFuture as DurableFuture
+    from flink_agents_durable.api.futures import Outcome as Outcome
+    from flink_agents_durable.api.lazy import lazy as lazy
+    from flink_agents_durable.api.memory import MemoryObject as MemoryObject
     from flink_agents_durable.api.prompts import Prompt as Prompt
     from flink_agents_durable.api.prompts import prompt as prompt
     from flink_agents_durable.api.resources import Resource as Resource
@@ -91,6 +135,7 @@ if TYPE_CHECKING:
     from flink_agents_durable.api.resources import ResourceType as ResourceType
     from flink_agents_durable.api.resources import chat_model_connection as chat_model_connection
     from flink_agents_durable.api.resources import chat_model_setup as chat_model_setup
+    from flink_agents_durable.api.retry_after import retry_after_header as retry_after_header
     from flink_agents_durable.api.tools import Tool as Tool
     from flink_agents_durable.api.tools import ToolResponse as ToolResponse
     from flink_agents_durable.api.tools import tool as tool
