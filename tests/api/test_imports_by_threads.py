@@ -26,7 +26,7 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-sys.exit("; ".join(errors))
+sys.exit("; ".join(errors) or None)
 """
 PACKAGE = "flink_agents_durable"
 PARTS = ["runtime.operator", "api.configuration", "engine.payload", "api.events", "engine.keys"]

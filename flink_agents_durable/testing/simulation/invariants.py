@@ -191,7 +191,7 @@ class Invariants:
         call, facts = (run, label), self.facts
         # What a zombie starts may have been voided since: its successor makes that call, or another, anew (R3).
         stands = current or run not in facts.changed
-        if stands:
+        if stands or (run, execution, slot.index) not in self.labels:
             self.labels[run, execution, slot.index] = label
         if not self.durable and slot.attempts is not None and slot.attempts.failed:
             facts.doubtful.pop(call, None)  # with a store the record of the failed attempt says so
