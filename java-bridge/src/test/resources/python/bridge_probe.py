@@ -21,6 +21,9 @@ class ProbeOperator:
     def restore_key(self, key, group, flat):
         self.restored.append((key, group, flat))
 
+    def sweep_interval(self):
+        return None
+
     def start(self):
         return None
 
