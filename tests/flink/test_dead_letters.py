@@ -188,6 +188,7 @@ def test_p15_letters_are_there_once_after_a_failover(tmp_path: Path, store: str)
         job.await_calls(labels)
         job.eventually(lambda: len(set(job.lines("letters"))) == 3, "the letters")
         job.await_checkpoint()
+        job.await_checkpoint()  # on a busy machine the source, which keeps no position, ends after the first
         job.open("fault")
     assert committed(tmp_path / "sink-outputs") == [["good 1"], ["good 2"], ["last"]]
     assert committed(tmp_path / "sink-letters") == [
