@@ -34,7 +34,7 @@ from flink_agents_durable.engine.records import (
     TIMER,
     decode_record,
 )
-from flink_agents_durable.engine.run import KeyState, Slot
+from flink_agents_durable.engine.run import Execution, KeyState, Slot
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.runtime.codecs import make_codec
@@ -42,6 +42,14 @@ from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.lazy_objects import close_lazies
 from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.testing.keyed_state import KeyedState, key_group
+from flink_agents_durable.testing.replay_outputs import (
+    Outputs,
+    ReplayDifferenceError,
+    compare_outputs,
+    copy_outputs,
+    line_text,
+    sender,
+)
 
 CLOSE_SECONDS = 1.0
 """How long closing waits for resources and calls; one that blocks must not hold the test."""
@@ -50,7 +58,7 @@ START = 1_700_000_000_000
 Place = tuple[int, int, int]
 """Execution, slot, and failed attempts before it, of one try of a call: the same after every crash."""
 
-_Checkpoint = tuple[bytes, int, dict[str, list[Any]], set[str]]
+_Checkpoint = tuple[bytes, int, Outputs, set[str]]
 """State, position in the log, what had been emitted, and the awakeables that had been resolved."""
 
 Resolve = Callable[[Any, str], AwakeableResolution | None]
@@ -67,10 +75,6 @@ _KINDS = {
     CUT: "a mismatch",
     REOPEN: "an uncaught failure",
 }
-
-
-class ReplayDifferenceError(AssertionError):
-    """An agent does not do the same after a crash. The text says where the crash was and what differs first."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class _Baseline:
     def __init__(self) -> None:
         self.outcomes: dict[Place, tuple[str, int, object]] = {}  # call, status, value
         self.order: dict[Place, int] = {}
-        self.outputs: dict[str, list[Any]] = {}
+        self.outputs: Outputs = {}
         self.records: list[bytes] = []
 
     def last(self, place: Place) -> Place:
@@ -168,7 +172,7 @@ class _Attempt:
         self.executed: list[tuple[Place, str]] = []
         self.outcomes: dict[Place, tuple[str, int, object]] = {}
         self.order: dict[Place, int] = {}
-        self.outputs: dict[str, list[Any]] = defaultdict(list)
+        self.outputs: Outputs = defaultdict(list)
         self.batches = 0
         self.time = START
         self.timer: int | None = None
@@ -224,7 +228,7 @@ class _Attempt:
     def _take_checkpoint(self) -> None:
         if self.stop_at >= 0 and self.engine.applied_batches == self.batches:
             self.state.apply(self.engine.snapshot())
-            outputs = {key: list(values) for key, values in self.outputs.items()}
+            outputs = copy_outputs(self.outputs)
             self.checkpoint = (self.state.to_checkpoint("", {}), len(self.log), outputs, set(self.resolved))
 
     def restore(self, checkpoint: _Checkpoint | None) -> None:
@@ -233,7 +237,7 @@ class _Attempt:
             data, position, outputs, resolved = checkpoint
             self.resolved = set(resolved)
             self.state, _ = KeyedState.from_checkpoint(data)
-            self.outputs.update({key: list(values) for key, values in outputs.items()})
+            self.outputs.update(copy_outputs(outputs))
         for key in self.state.active_keys():
             self.engine.restore_key(key, key_group(key), self.state.load(key))
         for group, record in self.log[position:]:
@@ -294,12 +298,15 @@ class _Attempt:
         return self._outcome(call, self.engine.calls[call.id])
 
     def emit(self, key: object, output: object, timestamp: int | None) -> None:
-        self._alive()
-        self.outputs[repr(key)].append(output)
+        self._record(key, output, *sender())
 
     def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
         """Compared as outputs are, without what differs on replay: the frames of a traceback."""
-        self.emit(letter.key, replace(letter, traceback=""), timestamp)
+        self._record(letter.key, replace(letter, traceback=""), sender()[0], " (a dead letter)")
+
+    def _record(self, key: object, output: object, execution: Execution, line: str) -> None:
+        self._alive()
+        self.outputs[repr(key), execution.id, execution.action.name].append((output, line))
 
     def wait_until(self, when: int) -> None:
         self._alive()
@@ -403,20 +410,8 @@ def _crash_at(
     for place, text in again.executed:
         if place[:2] in recorded:
             raise ReplayDifferenceError(f"{where}: {text} is called again although its outcome was recorded")
-    _compare_outputs(where, baseline.outputs, again.outputs)
+    compare_outputs(where, baseline.outputs, again.outputs)
     again.engine.close()
-
-
-def _compare_outputs(where: str, before: dict[str, list[Any]], after: dict[str, list[Any]]) -> None:
-    for key in {**before, **after}:
-        was, now = before.get(key, []), after.get(key, [])
-        for place in range(max(len(was), len(now))):
-            old = repr(was[place]) if place < len(was) else "nothing"
-            new = repr(now[place]) if place < len(now) else "nothing"
-            if old != new:
-                raise ReplayDifferenceError(
-                    f"{where}: output {place + 1} of key {key} was {old} without the crash, and is {new} after it"
-                )
 
 
 def _where(baseline: _Baseline, point: int, from_checkpoint: bool) -> str:
@@ -462,8 +457,7 @@ def _line(driver: Any) -> str:
     frames = task.get_stack() if task is not None else ()
     if not frames:
         return ""
-    summary = traceback.extract_stack(frames[-1], 1)[0]
-    return f" (at {summary.filename}:{summary.lineno}: {summary.line})"
+    return line_text(traceback.extract_stack(frames[-1], 1)[0])
 
 
 def _no_metrics(action: str | None, is_replaying: Callable[[], bool]) -> Any:

@@ -72,8 +72,54 @@ def test_another_output_is_shown() -> None:
         await ctx.durable_execute_async(ask, "first")
         ctx.send_event(OutputEvent(f"number {next(counter)}"))
 
-    with pytest.raises(ReplayDifferenceError, match=r"output 1 of key 'a' was 'number 0' .* is 'number \d'"):
+    with pytest.raises(
+        ReplayDifferenceError,
+        match=r"output 1 of action 'act' for key 'a' was 'number 0' \(at .*test_check_replay.py:\d+: .*send_event.*\)"
+        r" .* is 'number \d' \(at",
+    ):
         check_replay(agent_of(act), [("a", "x")])
+
+
+def test_an_output_that_is_missing_after_the_crash_is_named() -> None:
+    counter = itertools.count()
+
+    def act(event: Any, ctx: Any) -> None:
+        ctx.durable_execute(ask, "first")
+        if next(counter) == 0:
+            ctx.send_event(OutputEvent(None))  # None is an output too
+
+    with pytest.raises(
+        ReplayDifferenceError, match=r"was None \(at .*without the crash, and is nothing after it"
+    ):
+        check_replay(agent_of(act), [("a", "x")])
+
+
+def test_a_dead_letter_that_differs_is_named() -> None:
+    counter = itertools.count()
+
+    def act(event: Any, ctx: Any) -> None:
+        ctx.durable_execute(ask, "first")
+        raise ValueError(f"number {next(counter)}")
+
+    with pytest.raises(ReplayDifferenceError, match=r"number 0.* \(a dead letter\) without .* number \d"):
+        check_replay(agent_of(act), [("a", "x")], options={"agents.action-failure": "dead-letter"})
+
+
+def test_outputs_of_two_actions_at_once_may_change_their_order() -> None:
+    def act(name: str, delay: float) -> Any:
+        async def acted(event: Any, ctx: Any) -> None:
+            await asyncio.sleep(delay)
+            await ctx.durable_execute_async(ask, name)
+            ctx.send_event(OutputEvent(name))
+
+        return acted
+
+    agent = (
+        Agent()
+        .add_action("left", [InputEvent], act("left", 1))
+        .add_action("right", [InputEvent], act("right", 1))
+    )
+    assert check_replay(agent, [("a", "x"), ("a", "y")]).outputs == 4
 
 
 def test_a_failure_of_the_agent_itself_comes_out() -> None:
