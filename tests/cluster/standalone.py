@@ -197,8 +197,10 @@ class StandaloneCluster:
         return member
 
     def replace_dead_task_managers(self) -> None:
-        """Start a new one for each that was killed, and wait until all are there."""
-        for _ in range(self.task_managers - len(self.living_task_managers())):
+        """Start a new one for each that was killed, once the JobManager misses it, and wait until all are there."""
+        living = len(self.living_task_managers())
+        self.await_task_managers(living)
+        for _ in range(self.task_managers - living):
             self.start_task_manager()
         self.await_task_managers(self.task_managers)
 

@@ -12,11 +12,15 @@ from tests.cluster import ledger
 from tests.cluster.jobs import RETAINED, Orders, last_checkpoint
 from tests.cluster.trigger_points import arm, is_armed, reached_by
 
-POINTS = [
+OF_CALLS = [
     "call-done",  # after the call, before its record
     "effect-done",  # the same, with a reconciler
     "record-written",  # after the record, before anybody knows
     "call-begins",  # after the record and its acknowledgement, before the checkpoint
+]
+# Flink 2.3 completes no checkpoint any more when a TaskManager is lost while one pends and the source has just found a
+# new file for it: these moments come when the files have been read.
+OF_CHECKPOINTS = [
     "snapshot-begins",
     "snapshot-written",
     "checkpoint-completed",  # between the snapshot and its completion here
@@ -34,7 +38,7 @@ def await_kill(orders: Orders, point: str) -> None:
 
 
 def test_s4_r2_a_task_manager_dies_at_each_named_moment(orders: Orders) -> None:
-    die_at_each(orders, POINTS)
+    die_at_each(orders, OF_CALLS + OF_CHECKPOINTS)
 
 
 def test_s4_r2_p21_with_the_records_in_kafka(orders_on_kafka: Orders) -> None:
@@ -45,8 +49,12 @@ def die_at_each(orders: Orders, points: list[str]) -> None:
     orders.submit()
     for point in points:
         orders.cluster.replace_dead_task_managers()
-        arm(orders.folder, point)
-        orders.feed(point)
+        if point in OF_CALLS:
+            arm(orders.folder, point)
+        questions = orders.feed(point)
+        if point in OF_CHECKPOINTS:
+            orders.await_started(questions[:1])
+            arm(orders.folder, point)
         await_kill(orders, point)
     orders.await_outputs()
     orders.check()
@@ -61,7 +69,7 @@ def test_s4_l1_a_task_manager_dies_while_it_recovers(orders: Orders, points: lis
     orders.await_started(orders.feed("calm"))
     for point in points:
         orders.cluster.replace_dead_task_managers()
-        orders.feed(point)
+        orders.await_started(orders.feed(point)[:1])
         arm(orders.folder, point)
         arm(orders.folder, "call-done")
         await_kill(orders, "call-done")
