@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyflink.common import JobClient
 
+from flink_agents_durable.store.signing import MARKER, read_keys
 from tests.flink import failover_job
 from tests.flink.failover_job import calls_of
 from tests.flink.programs import start_program
@@ -160,10 +162,23 @@ NOT_IN_FLIGHT = [
 ]
 
 
-def test_case_43_l1_l2_l3_l5_failure_before_the_first_checkpoint(tmp_path: Path) -> None:
+def stored_in(folder: Path) -> bytes:
+    """All records of the only log in a folder, as the database holds them."""
+    (database,) = folder.glob("*.db")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        return b"".join(row[0] for row in connection.execute("SELECT records FROM log"))
+
+
+@pytest.mark.parametrize("form", ["pickle", "signed-json"])
+def test_case_43_l1_l2_l3_l5_failure_before_the_first_checkpoint(tmp_path: Path, form: str) -> None:
     job = Job(tmp_path)
     inputs = [*INPUTS, "fault in action"]
-    with running(job, failover_job.submit(str(tmp_path), "early", inputs, {**SQLITE, **NO_CHECKPOINT})):
+    options = {**SQLITE, **NO_CHECKPOINT, "agents.store.sqlite.path": str(tmp_path / "store")}
+    if form == "signed-json":
+        keys = tmp_path / "keys"
+        keys.write_text("secret of this job " + "1" * 32)
+        options |= {"agents.payload": "json", "agents.store.signing-key-file": str(keys)}
+    with running(job, failover_job.submit(str(tmp_path), "early", inputs, options)):
         job.await_live("first")
         job.open("first")
         job.await_live("second")
@@ -176,6 +191,11 @@ def test_case_43_l1_l2_l3_l5_failure_before_the_first_checkpoint(tmp_path: Path)
         **dict.fromkeys(IN_FLIGHT, 2),
     }
     assert sorted(job.lines("outputs-early-2")) == expected_outputs(["fault in action"])
+    stored = stored_in(tmp_path / "store")
+    assert (b"\x80\x05\x95" in stored) == (form == "pickle")  # the beginning of a pickle
+    if form == "signed-json":
+        (key,) = read_keys(str(tmp_path / "keys"), "any")
+        assert MARKER + key.id in stored
 
 
 @pytest.mark.parametrize("store", [SQLITE, NONE], ids=["sqlite", "none"])
