@@ -14,9 +14,10 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -24,6 +25,9 @@ from confluent_kafka.admin import (
     AdminClient,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -72,7 +76,8 @@ controller.listener.names=CONTROLLER
 log.dirs={folder}/data
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
-sasl.enabled.mechanisms=PLAIN
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512
+listener.name.secure.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
 listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \
 required {users};
 listener.name.secure.ssl.keystore.type=PEM
@@ -102,6 +107,27 @@ log.flush.start.offset.checkpoint.interval.ms=500
 log.segment.delete.delay.ms=1000
 """
 
+_SECOND = """
+process.roles=broker
+node.id=2
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAIN://127.0.0.1:{plain}
+listener.security.protocol.map=PLAIN:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAIN
+controller.listener.names=CONTROLLER
+log.dirs={folder}/second
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+transaction.state.log.num.partitions=1
+offsets.topic.num.partitions=1
+share.coordinator.state.topic.num.partitions=1
+controlled.shutdown.enable=false
+log.cleaner.dedupe.buffer.size=4194304
+broker.session.timeout.ms=1500
+broker.heartbeat.interval.ms=300
+"""
+_IDENTITY = "--cluster-id=AgentsOfFlinkForTests0"
+
 
 class KafkaBroker:
     """One broker on free ports. It ends with this process, also when that is killed."""
@@ -114,6 +140,7 @@ class KafkaBroker:
         self._watcher: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         plain, secure, controller = _free_ports(3)
+        self._controller = controller
         self.bootstrap = f"127.0.0.1:{plain}"
         self.secure_bootstrap = f"localhost:{secure}"
         self.authority = folder / "authority.pem"
@@ -124,10 +151,7 @@ class KafkaBroker:
         )
         (folder / "server.properties").write_text(properties)
         (folder / "log4j2.yaml").write_text(_LOG4J)
-        identity = "--cluster-id=AgentsOfFlinkForTests0"
-        self._run("kafka.tools.StorageTool", "format", identity, "-c", "server.properties").wait(
-            START_SECONDS
-        )
+        self._format("server.properties")
 
     def start(self) -> None:
         """Returns when it answers."""
@@ -165,6 +189,48 @@ class KafkaBroker:
     def restart(self) -> None:
         self.kill()
         self.start()
+
+    @contextlib.contextmanager
+    def second_broker(self) -> Iterator[None]:
+        """Number 2 of this cluster, while it lasts; killed at the end. It holds no topic of Kafka's own: they are
+        made before it comes."""
+        self._make_transaction_topic()
+        (plain,) = _free_ports(1)
+        properties = _SECOND.format(plain=plain, controller=self._controller, folder=self.folder)
+        (self.folder / "second.properties").write_text(properties)
+        if not (self.folder / "second").exists():
+            self._format("second.properties")
+        process = self._run("kafka.Kafka", "second.properties")
+        try:
+            self._await_brokers(2)
+            yield
+        finally:
+            process.kill()
+            process.wait(START_SECONDS)
+        self._await_brokers(1)
+
+    def _make_transaction_topic(self) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "first"})
+        producer.init_transactions(START_SECONDS)
+
+    def _await_brokers(self, number: int) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while len(self.admin().list_topics(timeout=5).brokers) != number:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"there are not {number} brokers:\n{self.log.read_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def _format(self, properties: str) -> None:
+        self._run("kafka.tools.StorageTool", "format", _IDENTITY, "-c", properties).wait(START_SECONDS)
+
+    def scram_properties(self, user: str) -> dict[str, str]:
+        """The same by SCRAM, for a user that it makes known."""
+        password = f"{PASSWORDS[user]}, by SCRAM"
+        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        change = UserScramCredentialUpsertion(user, info, password.encode())
+        for altered in self.admin().alter_user_scram_credentials([change]).values():
+            altered.result()
+        return {**self.secure_properties(user, password), "sasl.mechanism": "SCRAM-SHA-512"}
 
     def admin(self) -> AdminClient:
         """One that lives until the next start, since futures fail when their client is gone."""

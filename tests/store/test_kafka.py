@@ -216,6 +216,29 @@ def test_s7_a_topic_that_is_deleted_under_the_job(make: Make, kafka_broker: Kafk
     successor.close()
 
 
+def test_s7_a_partition_without_a_leader(make: Make, kafka_broker: KafkaBroker, topic: str) -> None:
+    """Its only replica was on a broker that is gone; the other partitions are fine. Named before any input."""
+    fitting = {"retention.ms": "-1", "retention.bytes": "-1", "cleanup.policy": "delete"}
+    with kafka_broker.second_broker():
+        wanted = NewTopic(topic, 4, replica_assignment=[[1], [1], [2], [1]], config=fitting)
+        (made,) = kafka_broker.admin().create_topics([wanted]).values()
+        made.result()
+        attempt = opened(make(append_timeout=4.0))
+        attempt.write((2, b"on the second"))
+        position = attempt.end()
+    with pytest.raises(DurableExecutionError) as lost:
+        attempt.write((2, b"nowhere"))
+    named(lost.value, kafka_broker, topic)
+    attempt.close()
+    with pytest.raises(StoreUnavailableError, match="partition 2 has no leader") as caught:
+        opened(make(append_timeout=4.0))
+    named(caught.value, kafka_broker, topic)
+    with kafka_broker.second_broker():
+        successor = Attempt(make(), position)  # nothing was lost
+        successor.write((2, b"again"))
+        successor.close()
+
+
 # -- security ------------------------------------------------------------------------------------------------
 
 
@@ -242,6 +265,16 @@ def test_sasl_and_tls(secure: Make) -> None:
     attempt.write((0, b"y"))
     attempt.close()
     assert Attempt(secure(), position).tail == [(0, b"y")]
+
+
+def test_scram(secure: Make, kafka_broker: KafkaBroker) -> None:
+    properties = kafka_broker.scram_properties("agents")
+    attempt = opened(secure(**properties))
+    attempt.write((0, b"x"))
+    attempt.close()
+    assert opened(secure(**properties)).tail == [(0, b"x")]
+    with pytest.raises(StoreUnavailableError, match=r"sasl\.password"):
+        opened(secure(**{**properties, "sasl.password": PASSWORDS["agents"]}))
 
 
 def test_s7_a_wrong_password_is_told_at_once(secure: Make, kafka_broker: KafkaBroker, topic: str) -> None:
