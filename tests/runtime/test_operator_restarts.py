@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import os
 import random
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -173,3 +176,35 @@ def test_p23_s2_the_log_is_cut_to_what_the_retained_checkpoints_need(monkeypatch
     flink.rt.completed(5)
     assert store.cuts == [10, 30]
     assert flink.close()
+
+
+def test_l6_k11_operators_that_come_and_go_leave_nothing_in_the_process(tmp_path: Any) -> None:
+    """Each with a plan and a store of its own, as jobs that are submitted again and again to one TaskManager."""
+
+    def life(number: int) -> None:
+        plan = plan_of(
+            AGENT, f"plan{number}", store__type="sqlite", store__sqlite__path=str(tmp_path / str(number))
+        )
+        flink = FakeFlink(plan)
+        for key in range(20):
+            flink.process(f"key{key}", (number, key))
+        flink.run_until_idle()
+        flink.snapshot()
+        flink.close()
+
+    def held() -> tuple[int, int, int]:
+        gc.collect()
+        return sys.getallocatedblocks(), len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+    GATE.set()
+    for number in range(10):
+        life(number)
+    blocks, threads, files = held()
+    CALLS.clear()
+    for number in range(10, 40):
+        life(number)
+    CALLS.clear()
+    more, threads_now, files_now = held()
+    assert (threads_now, files_now) == (threads, files)
+    # One of the some thousand objects of each life would be 30.
+    assert more - blocks < 500
