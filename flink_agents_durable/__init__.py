@@ -59,6 +59,7 @@ _LAZY = {
     "ChatMessage": "api.chat",
     "ChatRequestEvent": "api.chat_events",
     "ChatResponseEvent": "api.chat_events",
+    "FlussActionStateStore": "store.fluss",
     "KafkaActionStateStore": "store.kafka",
     "MessageRole": "api.chat",
     "ToolResponse": "api.tools",
@@ -146,6 +147,7 @@ if TYPE_CHECKING:
     from flink_agents_durable.models.chat_model import BaseChatModelSetup as BaseChatModelSetup
     from flink_agents_durable.models.openai import OpenAIChatModelConnection as OpenAIChatModelConnection
     from flink_agents_durable.models.openai import OpenAIChatModelSetup as OpenAIChatModelSetup
+    from flink_agents_durable.store.fluss import FlussActionStateStore as FlussActionStateStore
     from flink_agents_durable.store.kafka import KafkaActionStateStore as KafkaActionStateStore
     from flink_agents_durable.store.none import NoActionStateStore as NoActionStateStore
     from flink_agents_durable.store.sqlite import SqliteActionStateStore as SqliteActionStateStore
@@ -174,6 +176,7 @@ __all__ = [
     "DurableSerializationError",
     "Event",
     "EventType",
+    "FlussActionStateStore",
     "InputEvent",
     "InvalidAnswerError",
     "KafkaActionStateStore",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from tests.store.fluss_server import FlussServer
     from tests.store.kafka_broker import KafkaBroker
 
 
@@ -35,3 +36,16 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
         yield broker
     finally:
         broker.kill()
+
+
+@pytest.fixture(scope="session")
+def fluss_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlussServer]:
+    """One server for the whole session. A test that stops it starts it again."""
+    from tests.store.fluss_server import FlussServer
+
+    server = FlussServer(tmp_path_factory.mktemp("fluss"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()

@@ -24,7 +24,6 @@ class AgentOptions:
         str,
         "auto",
         choices=("auto", "none", "sqlite", "kafka", "fluss"),
-        planned=("fluss",),
     )
     """Where journal records are kept between checkpoints. `auto`: sqlite in local execution, else none."""
     STORE_SQLITE_PATH: ConfigOption[str] = ConfigOption(
@@ -56,12 +55,17 @@ class AgentOptions:
     FLUSS_BOOTSTRAP_SERVERS: ConfigOption[str | None] = ConfigOption(
         "agents.store.fluss.bootstrap-servers", str, None
     )
-    FLUSS_DATABASE: ConfigOption[str | None] = ConfigOption("agents.store.fluss.database", str, None)
+    FLUSS_DATABASE: ConfigOption[str] = ConfigOption("agents.store.fluss.database", str, "fluss")
+    """Made when it is absent."""
     FLUSS_TABLE: ConfigOption[str | None] = ConfigOption("agents.store.fluss.table", str, None)
+    """Made when it is absent. One for each agent of a job: it has as many buckets as key groups."""
     FLUSS_REPLICATION_FACTOR: ConfigOption[int | None] = ConfigOption(
         "agents.store.fluss.replication-factor", int, None, minimum=1
     )
-    FLUSS_PROPERTIES: ConfigOption[str | None] = ConfigOption("agents.store.fluss.properties.*", str, None)
+    FLUSS_PROPERTIES: ConfigOption[str] = ConfigOption(
+        "agents.store.fluss.properties.*", str, "", secret=True
+    )
+    """Properties of pyfluss, among them those for SASL."""
 
     PAYLOAD: ConfigOption[str] = ConfigOption("agents.payload", str, "pickle", choices=("pickle", "json"))
     """How recorded values are written. `json`: results, failures, events and memory without pickle; values are

@@ -45,8 +45,6 @@ class ConfigOption(Generic[T]):
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     """The smallest value of a number, or of the seconds of a duration."""
-    planned: bool | tuple[str, ...] = ()
-    """True: the option does not work yet. Choices listed here are known and do not work yet."""
     secret: bool = False
     """Its values are shown nowhere."""
     _reader: Callable[[object], object] = field(init=False, repr=False, compare=False)
@@ -72,9 +70,7 @@ class ConfigOption(Generic[T]):
         if not self.is_pattern or not name:
             raise ConfigurationError(f"{self.key!r} takes no name, or the name is empty: {name!r}")
         key = _PLACEHOLDER.sub(lambda _: name, self.key, count=1)
-        return ConfigOption(
-            key, self.config_type, self.default, self.choices, self.minimum, self.planned, self.secret
-        )
+        return ConfigOption(key, self.config_type, self.default, self.choices, self.minimum, self.secret)
 
     def matches(self, key: str) -> bool:
         return key == self.key if not self.is_pattern else _pattern(self.key).fullmatch(key) is not None
@@ -82,8 +78,6 @@ class ConfigOption(Generic[T]):
     def read(self, value: object, key: str | None = None) -> Any:
         """The typed value of what a user wrote; a ConfigurationError says what is wrong with it."""
         key = key or self.key
-        if self.planned is True:
-            raise ConfigurationError(f"{key} is not available in this version of flink-agents-durable yet")
         try:
             result = self._reader(value)
         except ValueError as problem:
@@ -93,17 +87,11 @@ class ConfigOption(Generic[T]):
         return result
 
     def _check(self, key: str, value: object, result: Any) -> None:
-        if self.choices:
-            if result not in self.choices:
-                known = ", ".join(choice for choice in self.choices if not self._is_planned(choice))
-                raise ConfigurationError(
-                    f"{key} = {value!r}: must be one of {known}{did_you_mean(result, self.choices)}"
-                )
-            if self._is_planned(result):
-                raise ConfigurationError(
-                    f"{key} = {value!r}: {result!r} is not available in this version of "
-                    "flink-agents-durable yet"
-                )
+        if self.choices and result not in self.choices:
+            known = ", ".join(self.choices)
+            raise ConfigurationError(
+                f"{key} = {value!r}: must be one of {known}{did_you_mean(result, self.choices)}"
+            )
         if self.minimum is not None:
             number = result.total_seconds() if isinstance(result, timedelta) else result
             if number < self.minimum:
@@ -111,9 +99,6 @@ class ConfigOption(Generic[T]):
                 raise ConfigurationError(f"{key} = {value!r}: must be at least {self.minimum:g}{unit}")
         if self.config_type is str and not result:
             raise ConfigurationError(f"{key} is empty: leave it out for its default, {self.default!r}")
-
-    def _is_planned(self, choice: str) -> bool:
-        return isinstance(self.planned, tuple) and choice in self.planned
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -63,6 +63,8 @@ def make_store(options: AgentConfiguration, task: TaskSettings) -> ActionStateSt
     append_timeout = options.get(AgentOptions.STORE_APPEND_TIMEOUT).total_seconds()
     if kind == "kafka":
         return _kafka(options, task, append_timeout)
+    if kind == "fluss":
+        return _fluss(options, task, append_timeout)
     return SqliteActionStateStore(options.get(AgentOptions.STORE_SQLITE_PATH), append_timeout=append_timeout)
 
 
@@ -79,18 +81,37 @@ def _kafka(options: AgentConfiguration, task: TaskSettings, append_timeout: floa
     )
 
 
+def _fluss(options: AgentConfiguration, task: TaskSettings, append_timeout: float) -> ActionStateStore:
+    from flink_agents_durable.store.fluss import FlussActionStateStore  # its library is installed apart
+
+    return FlussActionStateStore(
+        _required(options, AgentOptions.FLUSS_BOOTSTRAP_SERVERS),
+        options.get(AgentOptions.FLUSS_DATABASE),
+        _required(options, AgentOptions.FLUSS_TABLE),
+        buckets=task.max_parallelism,
+        replication_factor=options.get(AgentOptions.FLUSS_REPLICATION_FACTOR),
+        properties=AgentConfiguration(task.store_properties).under(AgentOptions.FLUSS_PROPERTIES),
+        append_timeout=append_timeout,
+    )
+
+
 def _required(options: AgentConfiguration, option: ConfigOption[str | None]) -> str:
     value = options.get(option)
     if value is None:
-        raise ConfigurationError(f"{AgentOptions.STORE_TYPE.key} = 'kafka' needs {option.key}")
+        kind = options.get(AgentOptions.STORE_TYPE)
+        raise ConfigurationError(f"{AgentOptions.STORE_TYPE.key} = {kind!r} needs {option.key}")
     return value
 
 
 def check_store(options: AgentConfiguration) -> None:
     """What can be told about the store at `apply()`. Raises ConfigurationError."""
-    if options.get(AgentOptions.STORE_TYPE) == "kafka":
+    kind = options.get(AgentOptions.STORE_TYPE)
+    if kind == "kafka":
         _required(options, AgentOptions.KAFKA_BOOTSTRAP_SERVERS)
         _required(options, AgentOptions.KAFKA_TOPIC)
+    elif kind == "fluss":
+        _required(options, AgentOptions.FLUSS_BOOTSTRAP_SERVERS)
+        _required(options, AgentOptions.FLUSS_TABLE)
 
 
 def warn_about_setup(task: TaskSettings) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from flink_agents_durable.store.frame import LogStore, later
 from flink_agents_durable.store.kafka_client import Clients, KafkaSettings, library
 from flink_agents_durable.store.kafka_errors import error_of, is_hopeless, unavailable
 from flink_agents_durable.store.kafka_log import KafkaLog
@@ -24,7 +25,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between tries to open. A broker that starts takes seconds."""
 
 
-class KafkaActionStateStore:
+class KafkaActionStateStore(LogStore[KafkaLog, dict[int, int]]):
     """Every acknowledged record is on the in-sync replicas of its partition.
 
     The topic has as many partitions as the job has key groups (its max parallelism); it is made when it is
@@ -45,21 +46,16 @@ class KafkaActionStateStore:
         properties: Mapping[str, str] | None = None,
         append_timeout: float = 30.0,
     ) -> None:
+        super().__init__()
         library()
         self.settings = KafkaSettings(
             bootstrap_servers, topic, partitions, replication_factor, dict(properties or {}), append_timeout
         )
-        self._log: KafkaLog | None = None
-        self._writer: GroupCommitWriter[dict[int, int]] | None = None
 
     @property
     def max_record_bytes(self) -> int | None:
         """By the max.message.bytes of the topic, known after `open`."""
         return self._log.max_record_bytes if self._log is not None else DEFAULT_MAX_RECORD_BYTES
-
-    @property
-    def missing(self) -> Mapping[int, int]:
-        return self._log.missing if self._log is not None else {}
 
     def open(
         self,
@@ -68,53 +64,23 @@ class KafkaActionStateStore:
         on_ack: Callable[[], None],
         wait: Callable[[float], None] = time.sleep,
     ) -> Iterator[Record]:
-        if self._log is not None:
-            raise RuntimeError("the action state store is open already")
+        self._check_unopened()
         self._log = log = self._open_log(log_id, positions, wait)
-        if log.missing:
-            _logger.warning(
-                "The action state store kafka, %s, has lost up to %d positions after the restored ones, in key "
-                "groups %s: durable calls that were recorded there run again. The restored state is older than "
-                "what was kept, or the topic is not the one it was written with.",
-                self.settings,
-                max(log.missing.values()),
-                sorted(log.missing),
-            )
-        return self._read(log, on_ack)
-
-    def append(self, records: Sequence[Record]) -> None:
-        self._started().append(records)
-
-    def acknowledged(self) -> int:
-        return self._started().acknowledged()
-
-    def wait_acknowledged(self, batches: int, wait: Callable[[float], None]) -> None:
-        self._started().wait_acknowledged(batches, wait)
+        self._report_missing(str(self.settings), "the topic is not the one it was written with")
+        return self._then_write(
+            log.tail(),
+            lambda: GroupCommitWriter(log, log.end, on_ack, "action-state-store-kafka", later),
+        )
 
     def positions(self, batches: int) -> Mapping[int, int]:
         """One more than the offset of a message of this attempt, for each key group. Keeps P4."""
         return self._started().position(batches)
-
-    def truncate(self, positions: Mapping[int, int]) -> None:
-        self._started().truncate(positions)
-
-    def close(self, timeout: float) -> bool:
-        if self._writer is not None:
-            return self._writer.close(timeout)
-        if self._log is not None:
-            self._log.close()
-        return True
 
     def __reduce__(self) -> tuple[Callable[..., KafkaActionStateStore], tuple[KafkaSettings]]:
         return (_rebuild, (self.settings,))
 
     def __repr__(self) -> str:
         return f"KafkaActionStateStore({self.settings})"
-
-    def _started(self) -> GroupCommitWriter[dict[int, int]]:
-        if self._writer is None:
-            raise RuntimeError("the action state store is not open, or its tail has not been read to the end")
-        return self._writer
 
     def _open_log(
         self, log_id: str, positions: Mapping[int, int | None], wait: Callable[[float], None]
@@ -147,14 +113,6 @@ class KafkaActionStateStore:
                 raise
             wait(pause * (1 + random.random()))
             pause = min(pause * 2, LONGEST_PAUSE)
-
-    def _read(self, log: KafkaLog, on_ack: Callable[[], None]) -> Iterator[Record]:
-        yield from log.tail()
-        self._writer = GroupCommitWriter(log, log.end, on_ack, "action-state-store-kafka", _later)
-
-
-def _later(earlier: dict[int, int], later: dict[int, int]) -> dict[int, int]:
-    return {**earlier, **later}
 
 
 def _more_telling(error: Any, last_error: Any) -> Any:

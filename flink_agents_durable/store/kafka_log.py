@@ -38,15 +38,12 @@ from flink_agents_durable.store.kafka_messages import (
     RECORDS,
     RESERVED_BYTES,
     Stamp,
-    claim_value,
-    digest,
     read_stamp,
-    records_of,
-    values_of,
 )
 from flink_agents_durable.store.kafka_reader import PartitionReader
 from flink_agents_durable.store.kafka_topic import REQUEST_SECONDS, ensure_topic
 from flink_agents_durable.store.protocol import NOTHING_TO_READ, Record
+from flink_agents_durable.store.values import by_group, claim_value, digest, records_of, values_of
 
 _logger = logging.getLogger(__name__)
 
@@ -257,18 +254,11 @@ class KafkaLog:
 
     def commit(self, records: Sequence[Record]) -> dict[int, int]:
         """One message per key group, delivered. Keeps P20, P22: a fenced attempt's is neither kept nor acked."""
-        by_group: dict[int, list[bytes]] = {}
-        for group, record in records:
-            try:
-                by_group[group].append(record)
-            except KeyError:
-                if group not in self.end:
-                    raise ValueError(f"records of key group {group} are not ours") from None
-                by_group[group] = [record]
+        grouped = by_group(records, self.end)
         limit = self.max_record_bytes
         offsets = self._send(
             RECORDS,
-            ((group, value) for group, data in by_group.items() for value in values_of(data, limit)),
+            ((group, value) for group, data in grouped.items() for value in values_of(data, limit)),
         )
         if self._unnoted:  # the message before a position has to tell of the other log
             offsets.update(self._send(CLAIM, [(group, b"") for group in self._unnoted]))

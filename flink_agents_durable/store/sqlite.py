@@ -7,11 +7,12 @@ import logging
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 
 from flink_agents_durable.api.errors import ConfigurationError, StoreUnavailableError
+from flink_agents_durable.store.frame import LogStore
 from flink_agents_durable.store.protocol import Record
 from flink_agents_durable.store.sqlite_errors import is_certainly_unwritten, unavailable
 from flink_agents_durable.store.sqlite_log import SqliteLog
@@ -26,7 +27,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.002, 0.1
 """Seconds between tries to open. Short at first: a zombie that writes without a break leaves small gaps."""
 
 
-class SqliteActionStateStore:
+class SqliteActionStateStore(LogStore[SqliteLog, int]):
     """Write-ahead logging with group commit; every acknowledged record survives a crash of the machine.
 
     With `synchronous="NORMAL"` it survives a crash of the process only. The folder has to be on a local disk.
@@ -39,18 +40,13 @@ class SqliteActionStateStore:
     def __init__(
         self, path: str | PathLike[str], *, synchronous: str = "FULL", append_timeout: float = 30.0
     ) -> None:
+        super().__init__()
         if synchronous.upper() not in ("OFF", "NORMAL", "FULL", "EXTRA"):
             raise ConfigurationError(f"synchronous is OFF, NORMAL, FULL or EXTRA, not {synchronous!r}")
         self.folder = Path(path)
         self._synchronous = synchronous.upper()
         self._append_timeout = append_timeout
-        self._log: SqliteLog | None = None
-        self._writer: GroupCommitWriter[int] | None = None
         self._groups: tuple[int, ...] = ()
-
-    @property
-    def missing(self) -> Mapping[int, int]:
-        return self._log.missing if self._log is not None else {}
 
     def open(
         self,
@@ -59,43 +55,21 @@ class SqliteActionStateStore:
         on_ack: Callable[[], None],
         wait: Callable[[float], None] = time.sleep,
     ) -> Iterator[Record]:
-        if self._log is not None:
-            raise RuntimeError("the action state store is open already")
+        self._check_unopened()
         self._groups = tuple(positions)
         self._log = log = self._open_log(log_id, positions, wait)
-        self._report_missing(log)
-        return self._read(log, positions, on_ack)
-
-    def append(self, records: Sequence[Record]) -> None:
-        self._started().append(records)
-
-    def acknowledged(self) -> int:
-        return self._started().acknowledged()
-
-    def wait_acknowledged(self, batches: int, wait: Callable[[float], None]) -> None:
-        self._started().wait_acknowledged(batches, wait)
+        self._report_missing(str(log.path), "the file is not the one it was written with")
+        return self._then_write(
+            _tail(log, positions),
+            lambda: GroupCommitWriter(log, log.end, on_ack, f"action-state-store-{log.epoch}", max),
+        )
 
     def positions(self, batches: int) -> Mapping[int, int]:
         """One position for all groups: below it every record of each of them has been applied. Keeps P4."""
         return dict.fromkeys(self._groups, self._started().position(batches))
 
-    def truncate(self, positions: Mapping[int, int]) -> None:
-        self._started().truncate(positions)
-
-    def close(self, timeout: float) -> bool:
-        if self._writer is not None:
-            return self._writer.close(timeout)
-        if self._log is not None:
-            self._log.close()
-        return True
-
     def __reduce__(self) -> tuple[Callable[..., SqliteActionStateStore], tuple[str, str, float]]:
         return (_rebuild, (str(self.folder), self._synchronous, self._append_timeout))
-
-    def _started(self) -> GroupCommitWriter[int]:
-        if self._writer is None:
-            raise RuntimeError("the action state store is not open, or its tail has not been read to the end")
-        return self._writer
 
     def _open_log(
         self, log_id: str, positions: Mapping[int, int | None], wait: Callable[[float], None]
@@ -126,28 +100,12 @@ class SqliteActionStateStore:
             raise
         return log
 
-    def _read(
-        self, log: SqliteLog, positions: Mapping[int, int | None], on_ack: Callable[[], None]
-    ) -> Iterator[Record]:
-        try:
-            yield from log.read(positions)
-        except sqlite3.Error as error:
-            raise StoreUnavailableError(
-                f"the action state store {log.path} cannot be read: {error}"
-            ) from error
-        self._writer = GroupCommitWriter(log, log.end, on_ack, f"action-state-store-{log.epoch}", max)
 
-    def _report_missing(self, log: SqliteLog) -> None:
-        if log.missing:
-            _logger.warning(
-                "The action state store %s has lost up to %d positions after the restored ones, in key "
-                "groups %s: "
-                "durable calls that were recorded there run again. The restored state is older than what was "
-                "kept, or the file is not the one it was written with.",
-                log.path,
-                max(log.missing.values()),
-                sorted(log.missing),
-            )
+def _tail(log: SqliteLog, positions: Mapping[int, int | None]) -> Iterator[Record]:
+    try:
+        yield from log.read(positions)
+    except sqlite3.Error as error:
+        raise StoreUnavailableError(f"the action state store {log.path} cannot be read: {error}") from error
 
 
 def file_name(log_id: str) -> str:

@@ -117,17 +117,6 @@ def test_a_wrong_choice_names_the_nearest() -> None:
         AgentConfiguration({"agents.store.type": "sqllite"})
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
-    [
-        ("agents.store.type", "fluss"),
-    ],
-)
-def test_what_does_not_exist_yet_is_known_and_says_so(key: str, value: object) -> None:
-    with pytest.raises(ConfigurationError, match="not available in this version"):
-        AgentConfiguration({key: value})
-
-
 def test_code_wins_over_flink_and_none_goes_back_to_the_default() -> None:
     flink = {"agents.store.type": "none", "execution.checkpointing.interval": "1 s"}
     config = AgentConfiguration.from_flink(flink)
@@ -173,9 +162,10 @@ def test_a_configuration_travels_with_the_plan() -> None:
     assert dict(pickle.loads(pickle.dumps(config))) == dict(config)
 
 
-def test_properties_of_clients_are_shown_nowhere() -> None:
+@pytest.mark.parametrize("properties", [AgentOptions.KAFKA_PROPERTIES, AgentOptions.FLUSS_PROPERTIES])
+def test_properties_of_clients_are_shown_nowhere(properties: ConfigOption[str]) -> None:
     """They are passwords among other things; where they go is the job's configuration, not the plan."""
-    key = AgentOptions.KAFKA_PROPERTIES.of("sasl.password").key
+    key = properties.of("sasl.password").key
     config = AgentConfiguration({key: "hidden"})
     assert "hidden" not in repr(config)
     assert config.secrets() == {key: "hidden"}

@@ -244,6 +244,7 @@ def test_public_names() -> None:
         "DurableSerializationError",
         "Event",
         "EventType",
+        "FlussActionStateStore",
         "InputEvent",
         "InvalidAnswerError",
         "KafkaActionStateStore",

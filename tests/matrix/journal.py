@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from flink_agents_durable.engine import records
 from flink_agents_durable.engine.keys import encode_key
-from flink_agents_durable.store.kafka_messages import RECORDS, read_stamp, records_of
+from flink_agents_durable.store.kafka_messages import RECORDS, read_stamp
+from flink_agents_durable.store.values import records_of
 
 Slot = tuple[int, int]
 """Execution and slot of a run; each cell has one run."""

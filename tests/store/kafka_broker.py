@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
-import shutil
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,12 +29,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tests.store.java_process import START_SECONDS, JavaProcess, free_ports, libraries
+
 KAFKA, LOG4J = "4.1.1", "2.24.3"
 
 CACHE = Path(__file__).parents[2] / ".cache" / f"kafka-{KAFKA}"
-
-START_SECONDS = 60.0
-"""Far above what a start takes, which is 2 to 6 seconds, on a machine that is busy."""
 
 PASSWORDS = {"agents": "the secret of agents", "stranger": "the secret of a stranger"}
 """Users of the secured listener. `agents` may use topics whose names begin with `agents`, `stranger` none."""
@@ -136,10 +131,9 @@ class KafkaBroker:
         self.folder = folder
         self.log = folder / "broker.log"
         self._admin: AdminClient | None = None
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watcher: subprocess.Popen[bytes] | None = None
+        self._process: JavaProcess | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        plain, secure, controller = _free_ports(3)
+        plain, secure, controller = free_ports(3)
         self._controller = controller
         self.bootstrap = f"127.0.0.1:{plain}"
         self.secure_bootstrap = f"localhost:{secure}"
@@ -157,34 +151,26 @@ class KafkaBroker:
         """Returns when it answers."""
         self._admin = None  # one that has lost its broker may not find it again
         self._process = self._run("kafka.Kafka", "server.properties")
-        # Its input ends with this process, however that ends.
-        script = f"cat >/dev/null; kill -9 {self._process.pid}"
-        self._watcher = subprocess.Popen(
-            ["sh", "-c", script], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
         deadline = time.monotonic() + START_SECONDS
         while not self._answers():
-            if time.monotonic() > deadline or self._process.poll() is not None:
+            if time.monotonic() > deadline or self._process.ended:
                 raise RuntimeError(f"the broker did not start:\n{self.log.read_text()[-4000:]}")
             time.sleep(0.05)
 
     def kill(self) -> None:
         """SIGKILL, and wait until the process is gone."""
-        if self._process is not None and self._watcher is not None:
-            self._watcher.kill()
-            self._watcher.communicate()
+        if self._process is not None:
             self._process.kill()
-            self._process.wait(START_SECONDS)
             self._process = None
 
     def pause(self) -> None:
         """Connections stay open and nothing answers."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self._process.pause()
 
     def go_on(self) -> None:
         assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        self._process.go_on()
 
     def restart(self) -> None:
         self.kill()
@@ -195,7 +181,7 @@ class KafkaBroker:
         """Number 2 of this cluster, while it lasts; killed at the end. It holds no topic of Kafka's own: they are
         made before it comes."""
         self._make_transaction_topic()
-        (plain,) = _free_ports(1)
+        (plain,) = free_ports(1)
         properties = _SECOND.format(plain=plain, controller=self._controller, folder=self.folder)
         (self.folder / "second.properties").write_text(properties)
         if not (self.folder / "second").exists():
@@ -206,7 +192,6 @@ class KafkaBroker:
             yield
         finally:
             process.kill()
-            process.wait(START_SECONDS)
         self._await_brokers(1)
 
     def _make_transaction_topic(self) -> None:
@@ -221,7 +206,7 @@ class KafkaBroker:
             time.sleep(0.05)
 
     def _format(self, properties: str) -> None:
-        self._run("kafka.tools.StorageTool", "format", _IDENTITY, "-c", properties).wait(START_SECONDS)
+        self._run("kafka.tools.StorageTool", "format", _IDENTITY, "-c", properties).wait()
 
     def scram_properties(self, user: str) -> dict[str, str]:
         """The same by SCRAM, for a user that it makes known."""
@@ -284,42 +269,10 @@ class KafkaBroker:
         except Exception:
             return False
 
-    def _run(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else "java"
-        options = [
-            "-Xmx256m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-Dlog4j2.configurationFile=log4j2.yaml",
-        ]
-        command = [str(java), *options, "-cp", f"{_libraries()}/*", main, *arguments]
-        with open(self.log, "ab") as log:
-            return subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
-
-
-def _libraries() -> Path:
-    """The jars of the broker, from the cache; fetched there the first time."""
-    libraries = CACHE / "libs"
-    if not libraries.exists():
-        part = CACHE / f"part-{os.getpid()}"
-        part.mkdir(parents=True, exist_ok=True)
-        (part / "pom.xml").write_text(_POM)
-        command = ["mvn", "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        subprocess.run([*command, "-DoutputDirectory=libs"], cwd=part, check=True, timeout=600)
-        try:
-            (part / "libs").rename(libraries)
-        except OSError:
-            assert libraries.exists()  # somebody else was faster
-        shutil.rmtree(part)
-    return libraries
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [server.getsockname()[1] for server in sockets]
-    for server in sockets:
-        server.close()
-    return ports
+    def _run(self, main: str, *arguments: str) -> JavaProcess:
+        options = ["-Xmx256m", "-Dlog4j2.configurationFile=log4j2.yaml"]
+        jars = libraries(CACHE, _POM)
+        return JavaProcess([*options, "-cp", f"{jars}/*", main, *arguments], self.folder, self.log)
 
 
 def _write_certificates(authority: Path, broker: Path) -> None:
