@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from asyncio import Future
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     from flink_agents_durable.api.call_options import CallOptions
@@ -72,40 +75,19 @@ NO_KEYWORDS: dict[str, Any] = {}
 """Shared by all calls without keyword arguments, and never changed."""
 
 
-class CallSpec:
+class CallSpec(msgspec.Struct, eq=False):
     """What a durable call is to do: shared by the future, the driver and the engine."""
 
-    __slots__ = (
-        "args",
-        "arguments",
-        "context",
-        "function",
-        "function_id",
-        "kwargs",
-        "options",
-        "reconciler",
-        "started",
-    )
-
-    started: int
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    reconciler: Callable[[], Any] | None = None
+    options: CallOptions | None = None
+    function_id: str = ""
+    arguments: bytes | None = None
+    context: contextvars.Context | None = None
+    started: int = 0
     """Recorded time of the step that first awaits it; set for calls with a `total_timeout` only."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        reconciler: Callable[[], Any] | None,
-        options: CallOptions | None,
-    ) -> None:
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs or NO_KEYWORDS
-        self.reconciler = reconciler
-        self.options = options
-        self.function_id = ""
-        self.arguments: bytes | None = None
-        self.context: contextvars.Context | None = None
 
 
 class FutureOwner(Coroutine[Any, Any, T_co]):
@@ -146,7 +128,7 @@ class FutureOwner(Coroutine[Any, Any, T_co]):
             loop = owner.loop
             if loop is None or owner.thread != get_ident():
                 owner.refuse_await()
-            waiter: asyncio.Future[None] = asyncio.Future(loop=loop)
+            waiter: asyncio.Future[None] = Future(loop=loop)
             if self._waiters is None:
                 self._waiters = [waiter]
                 self._plan()

@@ -17,7 +17,7 @@ from flink_agents_durable.api.awakeables import Awakeable
 from flink_agents_durable.api.call_options import CallOptions, Configured, Duration
 from flink_agents_durable.api.context import RunnerContext
 from flink_agents_durable.api.events import Event
-from flink_agents_durable.api.futures import CallSpec, DurableFuture, GatherFuture
+from flink_agents_durable.api.futures import NO_KEYWORDS, CallSpec, DurableFuture, GatherFuture
 from flink_agents_durable.api.memory import MemoryObject
 from flink_agents_durable.engine.gather import batch_timeout, check_batch
 from flink_agents_durable.engine.identity import derived_uuid
@@ -56,7 +56,7 @@ class ActionContext(RunnerContext):
             driver.check_thread("ctx.durable_execute_async")
         driver.hashes = number = driver.hashes + 1
         if not kwargs and type(func) is FunctionType:
-            return DurableFuture(driver, number, CallSpec(func, args, kwargs, None, None))
+            return DurableFuture(driver, number, CallSpec(func, args, NO_KEYWORDS))
         return DurableFuture(driver, number, self._checked(_spec(func, args, kwargs)))
 
     def _checked(self, spec: CallSpec) -> CallSpec:
@@ -195,7 +195,7 @@ def _spec(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallSpec:
         raise TypeError(
             f"a durable call takes a function, not {func!r}: pass the function, and its arguments after it"
         )
-    return CallSpec(func, args, kwargs, None, None)
+    return CallSpec(func, args, kwargs)
 
 
 def _spec_with_keywords(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallSpec:

@@ -16,6 +16,7 @@ _FLOAT = b"\xcb"
 _HUGE_FLOATS = (b"\xcb\x7f", b"\xcb\xff")
 """How huge floats begin in msgpack, and among them every NaN: there are many, of which one is canonical."""
 _SCALARS = frozenset({type(None), bool, int, float, str, bytes})
+_EXACT = frozenset(_SCALARS - {float}).issuperset  # a float may be a NaN, which has many forms
 _CONTAINERS = frozenset({list, tuple, dict})
 _PLAIN = _SCALARS | _CONTAINERS
 _TEXT = frozenset({str})
@@ -41,11 +42,8 @@ def digest(value: object) -> bytes | None:
 def digest_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes | None:
     """The digest of a call's arguments, taken before the call runs. Keeps D1 and D2."""
     try:
-        scalars = _SCALARS.issuperset
-        if scalars(map(type, args)) and (not kwargs or scalars(map(type, kwargs.values()))):
-            data: bytes = encode((args, kwargs))
-            if _FLOAT not in data or _has_no_nan(data):
-                return blake2b(data, digest_size=8).digest()
+        if _EXACT(map(type, args)) and (not kwargs or _EXACT(map(type, kwargs.values()))):
+            return blake2b(encode((args, kwargs)), digest_size=8).digest()
     except Exception:  # an integer over 64 bits or a lone surrogate: the full path has a form for it
         pass
     return digest((args, kwargs))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import traceback
 from collections.abc import Generator
+from contextvars import copy_context
 from threading import get_ident
 from types import CoroutineType
 from typing import Any, NoReturn
@@ -64,7 +64,7 @@ class PythonDriver(TimerPort):
 
     def start(self, event: Any) -> list[Command]:
         """Begin the action with this event."""
-        context = contextvars.copy_context()
+        context = copy_context()
         context.run(current.set, self._reference)
         self.thread = get_ident()
         outer = asyncio._get_running_loop()
@@ -261,7 +261,7 @@ class PythonDriver(TimerPort):
         options = spec.options
         durable_id = None if options is None else options.durable_id
         spec.function_id, spec.arguments = identify(spec.function, spec.args, spec.kwargs, durable_id)
-        spec.context = contextvars.copy_context()
+        spec.context = copy_context()
         if options is not None and options.total_timeout is not None:
             spec.started = self.port.ask_time()
 
@@ -270,7 +270,7 @@ class PythonDriver(TimerPort):
         spec = future.spec
         if spec.options is None:  # as `describe` does
             spec.function_id, spec.arguments = identify(spec.function, spec.args, spec.kwargs)
-            spec.context = contextvars.copy_context()
+            spec.context = copy_context()
         else:
             self.describe(spec)
         slot = future.slot = self.next_slot

@@ -32,7 +32,6 @@ from flink_agents_durable.engine.ports import INTERRUPTED, SUCCEEDED, CallStart,
 from flink_agents_durable.engine.records import (
     ATTEMPT,
     BATCH_END,
-    BEGIN,
     CUT,
     OUTCOME,
     RESERVED,
@@ -458,57 +457,59 @@ class Engine:
 
     def apply(self, entry: Entry) -> None:
         """A record is durable: put it into the state and, if it is a delivery, deliver it (P3, P4)."""
-        run = entry.run
-        if entry.number > run.applied:
-            run.applied = entry.number
+        run, number, kind = entry.run, entry.number, entry.kind
+        if number > run.applied:
+            run.applied = number
         ks = run.key
         if ks.run is not run:
             return
         if not ks.dirty:
             self.mark(ks)
-        kind = entry.kind
         if kind == CUT:
             mismatch.apply_cut(entry)
             self.advance(run)
-        elif kind == RESERVED:
-            ks.journal_new[entry.number] = entry.data
-            assert entry.slot is not None
-            execution = entry.slot.execution
-            if execution.id in run.done:
-                drop_numbers(run, [entry.number])
-                return
-            execution.numbers.append(entry.number)
-            if len(entry.slots) == 1 and entry.slot.attempts is not None:
-                entry.slot.attempts.numbers.append(entry.number)
-            for slot in entry.slots:
-                if slot.state == RESERVING:
-                    self._stepper.start_reserved(slot)
-        elif kind != BEGIN:
-            slot = entry.slot
-            assert slot is not None
-            execution = slot.execution
-            if run.executions.get(execution.id) is not execution:
-                return  # it has ended, or started again
-            execution.numbers.append(entry.number)
-            ks.journal_new[entry.number] = entry.data
-            if execution.given:
-                remember_live(execution, entry.data)
-            if kind == ATTEMPT:
-                self.retrying.applied(entry)
-            elif kind != SYNC_OUTCOME and (
-                slot.state == RECORDED or ends_calls(entry.kind, execution, entry.slots)
-            ):
-                live = NOT_LIVE if self._strict else entry.live
-                self._stepper.deliver(
-                    slot, kind, entry.number, entry.time, entry.ok, entry.payload, live, entry.slots
-                )
-                if run.starting or not run.executions:
-                    self.advance(run)
-                else:
-                    if run.fresh:
-                        self._stepper.go_live(run)
-                    if run.open_calls == 0 or ks.counted == 0:
-                        self.recount(ks)
+            return
+        if kind == RESERVED:
+            self._apply_reservation(entry)
+            return
+        slot = entry.slot
+        if slot is None:
+            return  # the begin of the run
+        execution = slot.execution
+        if run.executions.get(execution.id) is not execution:
+            return  # it has ended, or started again
+        execution.numbers.append(number)
+        ks.journal_new[number] = entry.data
+        if execution.given:
+            remember_live(execution, entry.data)
+        if kind == ATTEMPT:
+            self.retrying.applied(entry)
+        elif kind != SYNC_OUTCOME and (slot.state == RECORDED or ends_calls(kind, execution, entry.slots)):
+            live = NOT_LIVE if self._strict else entry.live
+            self._stepper.deliver(slot, kind, number, entry.time, entry.ok, entry.payload, live, entry.slots)
+            if run.starting or not run.executions:
+                self.advance(run)
+            else:
+                if run.fresh:
+                    self._stepper.go_live(run)
+                if run.open_calls == 0 or ks.counted == 0:
+                    self.recount(ks)
+
+    def _apply_reservation(self, entry: Entry) -> None:
+        """Slots are PENDING in the store: their calls may start (P10)."""
+        run, slot = entry.run, entry.slot
+        assert slot is not None
+        run.key.journal_new[entry.number] = entry.data
+        execution = slot.execution
+        if execution.id in run.done:
+            drop_numbers(run, [entry.number])
+            return
+        execution.numbers.append(entry.number)
+        if len(entry.slots) == 1 and slot.attempts is not None:
+            slot.attempts.numbers.append(entry.number)
+        for slot in entry.slots:
+            if slot.state == RESERVING:
+                self._stepper.start_reserved(slot)
 
     def write_outcome(self, kind: int, slot: Slot, ok: bool, value: Any) -> Entry:
         """Record the outcome of a call; what cannot be recorded is a failure of this call alone (F10, D6)."""
@@ -538,8 +539,7 @@ class Engine:
         self.stats.calls_executed += 1
         if not ok:
             self.stats.calls_failed += 1
-        entry = self.journal.write_outcome(run, kind, self.now, slot, ok, payload, value)
-        return entry
+        return self.journal.write_outcome(run, kind, self.now, slot, ok, payload, value)
 
     def _expire(self, end: Slot) -> None:
         """The time of a batch is over: what has no outcome yet stays PENDING and gets a time-out (F8, P18)."""
@@ -565,7 +565,8 @@ class Engine:
         if spec.options is not None or slot.pending:
             self.starts.append(self.call_start(slot))
             return
-        id = slot.call = self._next_call = self._next_call + 1
+        id = self._next_call = self._next_call + 1
+        slot.call = id
         self.calls[id] = slot
         name = spec.function_id
         self.starts.append(CallStart(id, spec.function, spec.args, spec.kwargs, None, name, spec.context))

@@ -135,14 +135,17 @@ class Stepper:
         """Hand one outcome, firing or end of a batch to the action, and let it go on."""
         execution = slot.execution
         run = execution.run
-        run.delivered = max(run.delivered, number)
+        if number > run.delivered:
+            run.delivered = number
         if run.memory.commits:
             execution.version = run.memory.version_before(number)
         if time > execution.time:
             execution.time = time
-        if execution.slots.pop(slot.index, None) is not None:
+        index = slot.index
+        if execution.slots.pop(index, None) is not None:
             slot.state = GONE
-            slot.batch = None
+            if slot.batch is not None:
+                slot.batch = None
             if slot.kind == CALL_SLOT:
                 run.open_calls -= 1
         driver: Any = execution.driver
@@ -150,15 +153,15 @@ class Stepper:
             if kind == AWAKENED:
                 awakeables.delivered(self._engine, slot)
             else:
-                execution.last_timer = slot.index
+                execution.last_timer = index
         if kind == BATCH_END:
-            for index in expired:
-                late = execution.slots.get(index)
+            for expired_index in expired:
+                late = execution.slots.get(expired_index)
                 if late is not None:
                     self._remove(execution, late)
-            self.carry_out(execution, driver.end_batch(slot.index, expired))
+            self.carry_out(execution, driver.end_batch(index, expired))
         else:
-            self.carry_out(execution, driver.resolve(slot.index, ok, payload, live))
+            self.carry_out(execution, driver.resolve(index, ok, payload, live))
 
     def _remove(self, execution: Execution, slot: Slot) -> None:
         if execution.slots.pop(slot.index, None) is not None:
@@ -180,8 +183,9 @@ class Stepper:
             kind = command[0]
             if kind == CALL:
                 # As `_place` does, without the hop.
-                index, run = command[1], execution.run
-                slot = execution.slots[index] = Slot(execution, index, CALL_SLOT, command[2])
+                _, index, spec = command
+                run = execution.run
+                slot = execution.slots[index] = Slot(execution, index, CALL_SLOT, spec)
                 execution.next_slot = index + 1
                 run.open_calls += 1
                 if execution.recorded is not None:
@@ -423,12 +427,13 @@ class Stepper:
         fresh = run.fresh
         if len(fresh) == 1 and run.begun:
             slot = fresh[0]
+            spec = slot.spec
             if (
                 slot.state == NEW
                 and slot.kind == CALL_SLOT
                 and slot.batch is None
-                and slot.spec.reconciler is None
-                and slot.spec.options is None
+                and spec.reconciler is None
+                and spec.options is None
             ):
                 fresh.clear()
                 engine.start_call(slot)

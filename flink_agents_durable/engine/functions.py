@@ -11,6 +11,7 @@ import dis
 import functools
 import types
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any
 
 from flink_agents_durable.engine.canonical import durable_id_of, object_state
@@ -29,7 +30,7 @@ _NOTHING = b""  # bound, but nothing of it tells anything apart
 
 def function_id(func: object) -> str:
     """A text that names a callable in every process. Keeps D3. Never raises."""
-    if type(func) is types.FunctionType:
+    if type(func) is FunctionType:
         known = _ids.get(func)
         return known if known is not None else _remember_id(func)
     try:
@@ -49,7 +50,7 @@ def identify(
     A `durable_id` given with the call stands for the function and everything that is bound to it, except
     the arguments of a partial. The digest is None when an argument has no canonical form.
     """
-    if type(func) is types.FunctionType and func.__closure__ is None:
+    if type(func) is FunctionType and func.__closure__ is None:
         if durable_id is None:
             known = _ids.get(func)
             if known is not None:
@@ -93,7 +94,7 @@ def _unwrap_partial(
 # --- ids
 
 
-def _remember_id(func: types.FunctionType) -> str:
+def _remember_id(func: FunctionType) -> str:
     try:
         identity = f"{func.__module__}.{func.__qualname__}"
         if func.__code__.co_name == _LAMBDA:
@@ -104,7 +105,7 @@ def _remember_id(func: types.FunctionType) -> str:
     return identity
 
 
-def _code_digest(func: types.FunctionType) -> str:
+def _code_digest(func: FunctionType) -> str:
     """What tells two lambdas of one scope apart (case 16). No line numbers: moving one changes nothing."""
     content = (_code_content(func.__code__), func.__defaults__, func.__kwdefaults__)
     return (digest(content) or digest(content[0]) or b"").hex()
@@ -126,7 +127,7 @@ def _id_of_other(func: Any, depth: int) -> str:
         return _class_path(type(func))
     if isinstance(func, functools.partial):
         return _id_of_other(func.func, depth + 1)
-    if type(func) is types.FunctionType:
+    if type(func) is FunctionType:
         return function_id(func)
     if isinstance(func, type):
         return _class_path(func)
@@ -187,7 +188,7 @@ def _class_path(cls: type) -> str:
 
 def _bound_state(func: Any) -> bytes:
     """The digest of what is bound to a callable, beside the arguments of a partial; empty: nothing is."""
-    if type(func) is types.FunctionType:
+    if type(func) is FunctionType:
         return _closure_state(func) if func.__closure__ else _NOTHING
     if isinstance(func, (types.MethodType, types.BuiltinFunctionType)):
         receiver = func.__self__
@@ -241,7 +242,7 @@ def _attributes(instance: Any) -> dict[str, Any]:
     return state
 
 
-def _closure_state(func: types.FunctionType) -> bytes:
+def _closure_state(func: FunctionType) -> bytes:
     """The variables of a closure when it was first called, without those that it rebinds itself."""
     remembered = _closures.get(func)
     if remembered is not None:
@@ -267,7 +268,7 @@ def _cell_content(cell: types.CellType) -> object:
         content = cell.cell_contents
     except ValueError:
         return None  # not assigned yet
-    if type(content) is types.FunctionType:
+    if type(content) is FunctionType:
         return ["function", function_id(content)]
     identity = durable_id_of(content) if not isinstance(content, type) else None
     if identity is not None:

@@ -9,39 +9,27 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+import msgspec
+
 from flink_agents_durable.engine.commands import NOT_LIVE
 from flink_agents_durable.engine.ports import Ports
 from flink_agents_durable.engine.records import BEGIN, FORMAT, Reservation, encode_record
 from flink_agents_durable.engine.run import Run, Slot
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """A numbered record on its way to the store, and what is to happen when it is there."""
 
-    __slots__ = ("data", "kind", "live", "number", "ok", "payload", "run", "slot", "slots", "time")
-
-    def __init__(
-        self,
-        run: Run,
-        kind: int,
-        number: int,
-        time: int,
-        data: Any,
-        slot: Slot | None,
-        ok: bool,
-        payload: bytes,
-        live: Any,
-    ) -> None:
-        self.run = run
-        self.kind = kind
-        self.number = number
-        self.time = time
-        self.data = data
-        self.slot = slot
-        self.ok = ok
-        self.payload = payload
-        self.live = live
-        self.slots: Any = ()
+    run: Run
+    kind: int
+    number: int
+    time: int
+    data: Any
+    slot: Slot | None
+    ok: bool
+    payload: bytes
+    live: Any
+    slots: Any = ()
 
 
 class Journal:

@@ -10,7 +10,8 @@ import asyncio
 import contextvars
 import logging
 import sys
-from asyncio import events
+from asyncio import Task, events
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from threading import get_ident
@@ -76,20 +77,23 @@ class ActionLoop(asyncio.AbstractEventLoop):
 
     def run_ready(self) -> None:
         """Run callbacks until nothing is ready (P1)."""
-        if not self._ready:
+        ready = self._ready
+        if not ready:
             return
-        outer = events._get_running_loop()
-        events._set_running_loop(self)
+        outer = _get_running_loop()
+        _set_running_loop(self)
         spins = 0
         try:
-            while self._ready:
-                ready, self._ready = self._ready, []
+            while ready:
+                self._ready = []
                 for item in ready:
                     if type(item) is tuple:
-                        item[2].run(item[0], *item[1])
+                        callback, args, context = item
+                        context.run(callback, *args)
                     elif not item._cancelled:
                         item._run()
                 spins += len(ready)
+                ready = self._ready
                 if spins > SPIN_LIMIT:
                     raise StalledActionError(
                         f"an action ran {SPIN_LIMIT} callbacks without waiting for anything"
@@ -99,7 +103,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
             raise
         finally:
             self._deadline = -1
-            events._set_running_loop(outer)
+            _set_running_loop(outer)
 
     def next_hash(self) -> int:
         """Hash for the next thing made on this loop."""
@@ -114,9 +118,7 @@ class ActionLoop(asyncio.AbstractEventLoop):
         if self._timers.thread != get_ident():
             self._refuse("call_soon")
         kind = type(callback)
-        if kind is _STEP or (
-            kind is _WAKE_UP and isinstance(getattr(callback, "__self__", None), asyncio.Task)
-        ):
+        if (kind is _WAKE_UP and isinstance(getattr(callback, "__self__", None), Task)) or kind is _STEP:
             self._ready.append((callback, args, context))  # asyncio's own: it never looks at the handle
             return None
         handle = asyncio.Handle(callback, args, self, context)

@@ -6,6 +6,8 @@ import contextvars
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from flink_agents_durable.api.dead_letters import DeadLetter
 
 SUCCEEDED = 0
@@ -22,30 +24,17 @@ ACTIVE, JOURNAL, QUEUED, UNCLAIMED, SEQUENCE, MEMORY, EARLY = range(7)
 """The keyed states of design.md, by the numbers under which they cross to Java."""
 
 
-class CallStart:
+class CallStart(msgspec.Struct, eq=False):
     """One call for the call executor. It holds an integer, never the engine (K11)."""
 
-    __slots__ = ("args", "context", "function", "id", "kwargs", "limit", "name", "timeout")
-
-    def __init__(
-        self,
-        id: int,
-        function: Callable[..., object],
-        args: tuple[object, ...],
-        kwargs: dict[str, object],
-        timeout: float | None,
-        name: str,
-        context: contextvars.Context | None = None,
-        limit: str | None = None,
-    ) -> None:
-        self.id = id
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
-        self.timeout = timeout
-        self.name = name
-        self.context = context
-        self.limit = limit
+    id: int
+    function: Callable[..., object]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    timeout: float | None
+    name: str
+    context: contextvars.Context | None = None
+    limit: str | None = None
 
 
 class Ports(Protocol):

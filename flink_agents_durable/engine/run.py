@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from flink_agents_durable.engine.memory import KeyMemory, RunMemory
 from flink_agents_durable.engine.records import Record, Reservation
 
@@ -59,33 +61,19 @@ class Batch:
         self.running = 0
 
 
-class Slot:
+class Slot(msgspec.Struct, eq=False):
     """The place of a durable call, a timer, the end of a batch or an awakeable in its execution's journal."""
 
-    __slots__ = (
-        "attempts",
-        "batch",
-        "call",
-        "deadline",
-        "execution",
-        "index",
-        "kind",
-        "pending",
-        "spec",
-        "state",
-    )
-
-    def __init__(self, execution: Execution, index: int, kind: int, spec: Any) -> None:
-        self.execution = execution
-        self.index = index
-        self.kind = kind
-        self.spec = spec
-        self.state = NEW
-        self.batch: Batch | None = None
-        self.deadline = 0
-        self.pending = False  # a PENDING record of an earlier attempt: the call is in doubt
-        self.call = 0
-        self.attempts: Attempts | None = None  # of calls with a retry policy or a `total_timeout`
+    execution: Execution
+    index: int
+    kind: int
+    spec: Any
+    state: int = NEW
+    batch: Batch | None = None
+    deadline: int = 0
+    pending: bool = False  # a PENDING record of an earlier attempt: the call is in doubt
+    call: int = 0
+    attempts: Attempts | None = None  # of calls with a retry policy or a `total_timeout`
 
 
 class Recorded:

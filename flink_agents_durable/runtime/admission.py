@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from flink_agents_durable.api.configuration import AgentConfiguration, AgentOptions
 from flink_agents_durable.engine.ports import CallStart
@@ -26,22 +28,17 @@ def limits_of(config: AgentConfiguration) -> dict[str, CallLimit]:
     return {name: CallLimit(most.get(name), rate.get(name)) for name in {**most, **rate}}
 
 
-class Entry:
+class Entry(msgspec.Struct, eq=False):
     """A call inside the executor, from its start until nothing of it runs any more."""
 
-    __slots__ = ("call", "lane", "on_report", "reported", "task", "timer")
-
+    call: CallStart
     lane: Lane
-    """Set when the call is queued or admitted."""
-
-    def __init__(self, call: CallStart, on_report: Callable[[int, object], None] | None = None) -> None:
-        self.call = call
-        self.on_report = on_report
-        """Takes the outcome of a blocking call; None: the outcome goes to the completions."""
-        self.reported = False
-        """The outcome is out (also: cancelled). What still runs of the call is ignored."""
-        self.task: Any = None
-        self.timer: Any = None
+    on_report: Callable[[int, object], None] | None = None
+    """Takes the outcome of a blocking call; None: the outcome goes to the completions."""
+    reported: bool = False
+    """The outcome is out (also: cancelled). What still runs of the call is ignored."""
+    task: Any = None
+    timer: Any = None
 
     @property
     def on_worker(self) -> bool:
@@ -112,12 +109,22 @@ class Admission:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def add(self, entry: Entry, plain: bool) -> None:
+    def add(self, entry: Entry) -> None:
         """Queue a call behind those that wait for the same."""
-        call = entry.call
-        lane = entry.lane = self._lane(plain, call.limit)
-        self._waiting[call.id] = entry
-        lane.ids.append(call.id)
+        self._waiting[entry.call.id] = entry
+        entry.lane.ids.append(entry.call.id)
+
+    def add_all(self, calls: Sequence[CallStart], is_plain: Callable[[object], bool]) -> None:
+        """Queue calls; neighbours often call the same function."""
+        waiting = self._waiting
+        known: CallStart | None = None
+        for call in calls:
+            if known is None or call.function is not known.function or call.limit != known.limit:
+                known = call
+                lane = self.lane(is_plain(call.function), call.limit)
+                queue = lane.ids.append
+            waiting[call.id] = Entry(call, lane)
+            queue(call.id)
 
     def drop(self, id: int) -> Entry | None:
         """Forget a call that has not started."""
@@ -129,14 +136,12 @@ class Admission:
         self._waiting.clear()
         return dropped
 
-    def enter_at_once(self, entry: Entry, plain: bool, now: float) -> bool:
+    def enter_at_once(self, lane: Lane, now: float) -> bool:
         """Admit a call past the queues, if nothing waits and there is room."""
-        if self._waiting or self.running >= self._max:
+        if self._waiting or self.running >= self._max or not self._has_room(lane):
             return False
-        lane = self._lane(plain, entry.call.limit)
-        if not self._has_room(lane) or (lane.limit is not None and lane.limit.opens_at() > now):
+        if lane.limit is not None and lane.limit.opens_at() > now:
             return False
-        entry.lane = lane
         self._enter(lane, now)
         return True
 
@@ -161,9 +166,13 @@ class Admission:
         if lane.plain:
             room = min(room, self._workers - self.workers_running)
         taken = len(ready)
-        ids, pop = lane.ids, self._waiting.pop
+        ids, waiting = lane.ids, self._waiting
+        if room >= len(waiting):
+            ready.extend(waiting.values())
+            waiting.clear()
+            ids.clear()
         while room and ids:
-            entry = pop(ids.popleft(), None)
+            entry = waiting.pop(ids.popleft(), None)
             if entry is not None:
                 ready.append(entry)
                 room -= 1
@@ -198,14 +207,23 @@ class Admission:
         if lane.plain:
             self.workers_running -= 1
 
+    def leave_all(self, entries: Sequence[Entry]) -> None:
+        """Nothing of these calls runs any more; none of them is on a worker."""
+        self.running -= len(entries)
+        for entry in entries:
+            limit = entry.lane.limit
+            if limit is not None:
+                limit.running -= 1
+
     def leave_worker(self, entry: Entry) -> None:
         """The call goes on without its worker: its function returned an awaitable."""
         lane = entry.lane
         if lane.plain:
             self.workers_running -= 1
-            entry.lane = self._lane(False, entry.call.limit)
+            entry.lane = self.lane(False, entry.call.limit)
 
-    def _lane(self, plain: bool, limit: str | None) -> Lane:
+    def lane(self, plain: bool, limit: str | None) -> Lane:
+        """The queue of calls that need a worker or none, and this limit or none."""
         lane = self._lanes.get((plain, limit))
         if lane is None:
             lane = Lane(plain, None if limit is None else self._limits.get(limit))

@@ -8,13 +8,14 @@ a turn of the loop and a callback for each. Bare `coro.send` would be faster sti
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 import sys
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
-Spawn = Callable[[Coroutine[Any, Any, Any], contextvars.Context], "asyncio.Task[Any]"]
+Spawn = Callable[[Coroutine[Any, Any, Any], contextvars.Context, str], "asyncio.Task[Any]"]
+"""Of a coroutine, its context, and the name of its task, which asyncio would else make up for each."""
 
 
 def eager_spawner(loop: asyncio.AbstractEventLoop) -> Spawn:
@@ -23,10 +24,12 @@ def eager_spawner(loop: asyncio.AbstractEventLoop) -> Spawn:
     It may raise KeyboardInterrupt or SystemExit when the first step does.
     """
     if sys.version_info >= (3, 12):
-        return lambda coro, context: asyncio.Task(coro, loop=loop, context=context, eager_start=True)
+        return lambda coro, context, name: asyncio.Task(
+            coro, loop=loop, name=name, context=context, eager_start=True
+        )
     if sys.version_info >= (3, 11):
         return _CapturedFirstStep(loop).spawn
-    return lambda coro, context: context.run(loop.create_task, coro)
+    return lambda coro, context, name: context.run(partial(loop.create_task, name=name), coro)
 
 
 class _CapturedFirstStep:
@@ -35,25 +38,30 @@ class _CapturedFirstStep:
     `call_soon` of this loop is shadowed only while the task object is made, which runs no user code.
     """
 
-    __slots__ = ("_loop", "_step")
+    __slots__ = ("_capture", "_loop", "_step")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._step: Callable[[], object] | None = None
+        self._capture = self._keep
 
-    def spawn(self, coro: Coroutine[Any, Any, Any], context: contextvars.Context) -> asyncio.Task[Any]:
+    def spawn(
+        self, coro: Coroutine[Any, Any, Any], context: contextvars.Context, name: str
+    ) -> asyncio.Task[Any]:
         loop = self._loop
         loop.call_soon = self._capture  # type: ignore[method-assign, assignment]
         try:
             if sys.version_info >= (3, 11):
-                task = asyncio.Task(coro, loop=loop, context=context)
+                task = asyncio.Task(coro, loop=loop, name=name, context=context)
         finally:
             del loop.call_soon
         step, self._step = self._step, None
         assert step is not None
-        with contextlib.suppress(KeyboardInterrupt, SystemExit):  # the task has them as its exception
+        try:  # noqa: SIM105 (of each call)
             context.run(step)
+        except (KeyboardInterrupt, SystemExit):
+            pass  # the task has them as its exception
         return task
 
-    def _capture(self, step: Callable[[], object], *, context: contextvars.Context | None = None) -> None:
+    def _keep(self, step: Callable[[], object], *, context: contextvars.Context | None = None) -> None:
         self._step = step

@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from flink_agents_durable.api.errors import CallTimeoutError
@@ -16,7 +17,7 @@ from flink_agents_durable.api.retry_after import busy_server_seconds
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED, CallStart, Completion
 from flink_agents_durable.runtime.admission import Admission, CallLimit, Entry
 from flink_agents_durable.runtime.eager import eager_spawner
-from flink_agents_durable.runtime.functions import as_coroutine, is_async
+from flink_agents_durable.runtime.functions import as_coroutine, is_plain
 from flink_agents_durable.runtime.loop_thread import LoopThread, Notifier
 from flink_agents_durable.runtime.outcomes import AWAIT, OutcomeBox, context_of, outcome_of, run_plain
 from flink_agents_durable.runtime.workers import WorkerPool
@@ -93,15 +94,8 @@ class CallExecutor:
 
     def start(self, calls: Sequence[CallStart]) -> None:
         """Start calls, first in, first out, as there is room (F11). One hop to the loop thread for all."""
-        add = self._admission.add
-        function: object = None
-        plain = False
         with self._lock:
-            for call in calls:
-                if call.function is not function:  # neighbours in a batch often call the same
-                    function = call.function
-                    plain = not is_async(function)
-                add(Entry(call), plain)
+            self._admission.add_all(calls, is_plain)
         self._pump.notify()
 
     def cancel(self, ids: Sequence[int]) -> None:
@@ -152,12 +146,13 @@ class CallExecutor:
         the lock.
         """
         box = OutcomeBox(self._post_signal)
-        entry = Entry(call, box.put)
-        plain = not is_async(call.function)
+        plain = is_plain(call.function)
         with self._lock:
-            at_once = plain and self._admission.enter_at_once(entry, True, self._clock())
+            lane = self._admission.lane(plain, call.limit)
+            entry = Entry(call, lane, box.put)
+            at_once = plain and self._admission.enter_at_once(lane, self._clock())
             if not at_once:
-                self._admission.add(entry, plain)
+                self._admission.add(entry)
         if at_once:
             self._begin_plain(entry)
         else:
@@ -226,8 +221,7 @@ class CallExecutor:
             ended = [entry for entry in ready if self._begin(entry)]
             if ended:
                 with self._lock:
-                    for entry in ended:
-                        self._admission.leave(entry)
+                    self._admission.leave_all(ended)
         if self._admission.waiting and self._has_timers:
             self._arm_rate_timer()
 
@@ -256,7 +250,8 @@ class CallExecutor:
         context = context_of(call)
         try:
             made = context.run(call.function, *call.args, **call.kwargs)
-            task = self._spawn(as_coroutine(made), context)
+            coroutine = made if type(made) is CoroutineType else as_coroutine(made)
+            task = self._spawn(coroutine, context, call.name)
         except BaseException as error:
             self._deliver(entry, FAILED, error)
             return True
@@ -289,7 +284,7 @@ class CallExecutor:
             self._ended(entry, FAILED, None)
             return
         try:
-            task = self._spawn(as_coroutine(value), context_of(entry.call))
+            task = self._spawn(as_coroutine(value), context_of(entry.call), entry.call.name)
         except BaseException as error:
             self._ended(entry, FAILED, error)
             return

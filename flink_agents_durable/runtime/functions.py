@@ -10,7 +10,7 @@ from functools import partial
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import Any
 
-_GENERATORS = (GeneratorType, AsyncGeneratorType)
+GENERATORS = frozenset({GeneratorType, AsyncGeneratorType})
 
 
 def is_async(function: object) -> bool:
@@ -26,6 +26,11 @@ def is_async(function: object) -> bool:
     return _is_marked(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
+def is_plain(function: object) -> bool:
+    """Whether a call needs a worker."""
+    return not is_async(function)
+
+
 def _is_marked(function: object) -> bool:
     # `inspect.markcoroutinefunction` (3.12) and the older marker of asyncio, both plain attributes.
     with contextlib.suppress(Exception):
@@ -37,7 +42,7 @@ def _is_marked(function: object) -> bool:
 
 def refuse_generator(name: str, value: object) -> None:
     """A generator cannot be recorded: it has to be collected inside the call."""
-    if isinstance(value, _GENERATORS) and not inspect.isawaitable(value):
+    if not inspect.isawaitable(value):
         raise TypeError(
             f"the durable call {name} returned a generator, which cannot be recorded; "
             "collect its items inside the call and return a list"

@@ -10,7 +10,7 @@ from typing import Any
 
 from flink_agents_durable.api.errors import DurableExecutionError
 from flink_agents_durable.engine.ports import FAILED, SUCCEEDED, CallStart
-from flink_agents_durable.runtime.functions import is_awaitable, refuse_generator
+from flink_agents_durable.runtime.functions import GENERATORS, is_awaitable, refuse_generator
 
 SPIN_SECONDS = 0.001
 """How long a blocking call waits on a Python lock first: a hop through Java costs three times as much."""
@@ -28,7 +28,8 @@ def run_plain(call: CallStart) -> Outcome:
         value = context_of(call).run(call.function, *call.args, **call.kwargs)
         if is_awaitable(value):
             return AWAIT, value
-        refuse_generator(call.name, value)
+        if type(value) in GENERATORS:
+            refuse_generator(call.name, value)
     except asyncio.CancelledError as error:
         return FAILED, _foreign_cancel(call.name, error)
     except BaseException as error:
@@ -40,7 +41,8 @@ def outcome_of(call: CallStart, task: asyncio.Task[Any]) -> Outcome:
     """The outcome of a task that is done."""
     try:
         value = task.result()
-        refuse_generator(call.name, value)
+        if type(value) in GENERATORS:
+            refuse_generator(call.name, value)
     except asyncio.CancelledError as error:
         return FAILED, _foreign_cancel(call.name, error)
     except BaseException as error:
