@@ -50,6 +50,8 @@ _LAZY = {
     "OutputEvent": "api.events",
     "DurableFuture": "api.futures",
     "Outcome": "api.futures",
+    "JavaCallError": "api.java",
+    "JavaFunction": "api.java",
     "lazy": "api.lazy",
     "MemoryObject": "api.memory",
     "retry_after_header": "api.retry_after",
@@ -127,6 +129,8 @@ if TYPE_CHECKING:
     from flink_agents_durable.api.events import OutputEvent as OutputEvent
     from flink_agents_durable.api.futures import DurableFuture as DurableFuture
     from flink_agents_durable.api.futures import Outcome as Outcome
+    from flink_agents_durable.api.java import JavaCallError as JavaCallError
+    from flink_agents_durable.api.java import JavaFunction as JavaFunction
     from flink_agents_durable.api.lazy import lazy as lazy
     from flink_agents_durable.api.memory import MemoryObject as MemoryObject
     from flink_agents_durable.api.prompts import Prompt as Prompt
@@ -179,6 +183,8 @@ __all__ = [
     "FlussActionStateStore",
     "InputEvent",
     "InvalidAnswerError",
+    "JavaCallError",
+    "JavaFunction",
     "KafkaActionStateStore",
     "MaxStepsExceededError",
     "MemoryObject",

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from flink_agents_durable.api.errors import ConfigurationError
 from flink_agents_durable.api.events import Event
+from flink_agents_durable.api.java import JavaFunction
 
 F = TypeVar("F")
 Trigger = type[Event] | str
@@ -19,11 +20,11 @@ _MARK = "_flink_agents_durable_action"
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """One action of an agent: what triggers it and the function to call with (event, ctx)."""
+    """One action of an agent: what triggers it and the function to call with (event, ctx), or the `JavaFunction`."""
 
     name: str
     triggers: tuple[str, ...]
-    function: Callable[[Any, Any], Any]
+    function: Any
     on_failure: str | None = None
     config: dict[str, Any] = field(default_factory=dict)
 
@@ -63,12 +64,12 @@ class Agent:
         self,
         name: str,
         trigger_conditions: list[Trigger] | tuple[Trigger, ...] | Trigger,
-        func: Callable[..., Any],
+        func: Callable[..., Any] | JavaFunction,
         *,
         on_failure: str | None = None,
         **config: Any,
     ) -> Agent:
-        """Add a function `(event, ctx)` as an action. Names are unique in an agent."""
+        """Add a function `(event, ctx)`, or a `JavaFunction`, as an action. Names are unique in an agent."""
         conditions = (
             trigger_conditions if isinstance(trigger_conditions, (list, tuple)) else (trigger_conditions,)
         )
@@ -137,6 +138,8 @@ def _failure_policy(policy: str | None) -> str | None:
 
 
 def _check_signature(label: str, spec: ActionSpec) -> None:
+    if isinstance(spec.function, JavaFunction):
+        return  # its class is in the job's jars, which only the tasks have
     if not callable(spec.function):
         raise ConfigurationError(f"action {spec.name!r} of {label} is no function: {spec.function!r}")
     if inspect.isasyncgenfunction(spec.function):

@@ -51,7 +51,7 @@ def digest_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes | Non
 
 def encode_canonical(value: object) -> bytes:
     """The bytes that are hashed. Raises for a value without a canonical form."""
-    if _is_plain(value):
+    if is_plain(value):
         try:
             data: bytes = encode(value)
         except (OverflowError, UnicodeEncodeError):
@@ -66,7 +66,7 @@ def _has_no_nan(data: bytes) -> bool:
     return not any(beginning in data for beginning in _HUGE_FLOATS)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether the encoder's own form of this value is its canonical form. Types only: no user code runs."""
     kind = type(value)
     if kind in _SCALARS:
@@ -80,7 +80,7 @@ def _is_plain(value: Any) -> bool:
     if _SCALARS.issuperset(map(type, value)):
         return True
     kinds = set(map(type, value))
-    return kinds <= _PLAIN and all(_is_plain(part) for part in value if type(part) in _CONTAINERS)
+    return kinds <= _PLAIN and all(is_plain(part) for part in value if type(part) in _CONTAINERS)
 
 
 __all__ = ["NoCanonicalForm", "digest", "digest_call", "encode_canonical"]

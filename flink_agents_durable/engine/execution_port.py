@@ -78,6 +78,12 @@ class ExecutionPort:
         """Whether what happens now has happened before the failure."""
         return bool(self._execution.run.replay)
 
+    def is_synchronous(self, index: int) -> bool:
+        """Whether the journal knows this call as a synchronous one (P17)."""
+        known = self._execution.recorded
+        record = None if known is None else known.outcomes.get(index)
+        return record is not None and record.kind == SYNC_OUTCOME
+
     def ask_time(self) -> int:
         """Recorded time in epoch milliseconds; the run's begin is recorded when it first asks (P12)."""
         execution = self._execution

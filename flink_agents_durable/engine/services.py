@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flink_agents_durable.api.lazy import LazyObjects
+from flink_agents_durable.engine.java_port import JavaPort
 
 
 def _no_resource(name: str, type: Any) -> Any:
@@ -26,3 +27,5 @@ class Services:
     lazies: LazyObjects | None = None
     """Where objects of `lazy` are kept; without it they are of the whole process."""
     metric_group: Callable[[str | None, Callable[[], bool]], Any] = lambda action, is_replaying: None
+    java: JavaPort | None = None
+    """Where actions written in Java run; only a Flink job has it."""

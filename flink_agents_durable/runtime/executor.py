@@ -14,16 +14,21 @@ from typing import Any
 
 from flink_agents_durable.api.errors import CallTimeoutError
 from flink_agents_durable.api.retry_after import busy_server_seconds
+from flink_agents_durable.engine.java_port import JavaCall
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED, CallStart, Completion
 from flink_agents_durable.runtime.admission import Admission, CallLimit, Entry
 from flink_agents_durable.runtime.eager import eager_spawner
 from flink_agents_durable.runtime.functions import as_coroutine, is_plain
+from flink_agents_durable.runtime.java_bridge import JavaCalls
 from flink_agents_durable.runtime.loop_thread import LoopThread, Notifier
 from flink_agents_durable.runtime.outcomes import AWAIT, OutcomeBox, context_of, outcome_of, run_plain
 from flink_agents_durable.runtime.workers import WorkerPool
 
 MAX_PAUSE_SECONDS = 300.0
 """Bounds how long one answer of a server, which may be wrong, holds back the calls of a limit."""
+
+JAVA_COMPLETIONS = 128
+"""How many outcomes are fetched from Java while a synchronous call waits."""
 
 _NEVER_RECORDED = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -50,9 +55,10 @@ class CallExecutor:
         signal: Callable[[], None] = _nothing,
         limits: Mapping[str, CallLimit] | None = None,
         clock: Callable[[], float] | None = None,
+        java: JavaCalls | None = None,
     ) -> None:
         """`clock` is the time of the limits in seconds, where that is not the time of the world: then whoever
-        moves it calls `start_held`."""
+        moves it calls `start_held`. `java` runs the calls of Java actions."""
         self._on_complete = on_complete
         self._is_interruption = is_interruption
         self._signal = signal
@@ -73,6 +79,7 @@ class CallExecutor:
         self.thread = LoopThread()
         self.loop = self.thread.loop
         self._workers = WorkerPool()
+        self._java = java
         self._spawn = eager_spawner(self.loop)
         self._pump = Notifier(self.thread, self._run_pump)
 
@@ -80,8 +87,8 @@ class CallExecutor:
 
     @property
     def completed(self) -> int:
-        """How many completions wait for `drain`."""
-        return len(self._completed)
+        """How many completions wait for `drain`, at least."""
+        return len(self._completed) + (self._java is not None and self._java.has_more)
 
     @property
     def running(self) -> int:
@@ -94,9 +101,35 @@ class CallExecutor:
 
     def start(self, calls: Sequence[CallStart]) -> None:
         """Start calls, first in, first out, as there is room (F11). One hop to the loop thread for all."""
+        if self._java is not None:
+            calls = self._start_java(calls, self._java)
+            if not calls:
+                return
         with self._lock:
             self._admission.add_all(calls, is_plain)
         self._pump.notify()
+
+    def _start_java(self, calls: Sequence[CallStart], java: JavaCalls) -> Sequence[CallStart]:
+        """Start Java calls past the loop thread, while there is room; gives the others."""
+        others: list[CallStart] = []
+        admitted: list[CallStart] = []
+        now = self._clock()
+        with self._lock:
+            for call in calls:
+                lane = self._admission.lane(True, call.limit)
+                if (
+                    type(call.function) is JavaCall
+                    and call.timeout is None
+                    and not self._paused
+                    and self._admission.enter_at_once(lane, now)
+                ):
+                    self._running[call.id] = Entry(call, lane)
+                    admitted.append(call)
+                else:
+                    others.append(call)
+        if admitted:
+            java.start(admitted)
+        return others
 
     def cancel(self, ids: Sequence[int]) -> None:
         """Nobody wants these outcomes any more.
@@ -131,12 +164,37 @@ class CallExecutor:
     def drain(self, limit: int) -> list[Completion]:
         """Take at most `limit` completions, in the order in which they came."""
         self._woken = False  # before looking: what comes after this wakes again
+        if self._java is not None:
+            self._take_java(self._java, limit)
         completed = self._completed
         taken: list[Completion] = []
         while completed and len(taken) < limit:
             completion = completed.popleft()
             taken.append(completion if completion[1] == SUCCEEDED else self._judge(completion))
         return taken
+
+    def _take_java(self, java: JavaCalls, limit: int) -> None:
+        """Java workers never enter Python: their outcomes are fetched, on the task thread."""
+        for id, status, value in java.take(limit):
+            entry = self._running.get(id)
+            if entry is not None:
+                self._java_ended(entry, status, value)
+
+    def _java_ended(self, entry: Entry, status: int, value: object) -> None:
+        """As `_ended`; the loop thread is bothered only if it has something to do."""
+        with self._lock:
+            given_up = entry.reported
+            entry.reported = True
+            if given_up and entry.on_worker:
+                self.abandoned_workers -= 1
+            self._admission.leave(entry)
+        self._running.pop(entry.call.id, None)
+        if entry.timer is not None:
+            self._stale_timers.append(entry.timer)
+        if not given_up:
+            self._deliver(entry, status, value)
+        if entry.timer is not None or self._admission.waiting:
+            self._pump.notify()
 
     def run_blocking(self, call: CallStart, wait: Callable[[], None] | None = None) -> Completion:
         """Run one call while the task thread waits (K5).
@@ -158,7 +216,10 @@ class CallExecutor:
         else:
             self._pump.notify()
         try:
-            status, value = box.take(wait)
+            if type(call.function) is JavaCall and self._java is not None and wait is not None:
+                status, value = box.take_from(wait, partial(self._take_java, self._java, JAVA_COMPLETIONS))
+            else:
+                status, value = box.take(wait)
         except CallTimeoutError as late:
             self.cancel([call.id])
             return call.id, FAILED, late
@@ -332,6 +393,9 @@ class CallExecutor:
                 self._arm_timeout(entry, started)
             else:
                 self.thread.post(self._arm_timeout, entry, started)
+        if self._java is not None and type(call.function) is JavaCall:
+            self._java.start([call])
+            return
         self._workers.submit(partial(run_plain, call), partial(self._worker_ended, entry))
 
     # ---- workers and loop thread

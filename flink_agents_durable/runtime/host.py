@@ -26,6 +26,7 @@ class Host(Protocol):
     def loadMemory(self, key: bytes) -> Sequence[Any] | None: ...
     def isInterruption(self, throwable: object) -> bool: ...
     def updateMetrics(self, flat: Any) -> None: ...
+    def javaActions(self, workers: int) -> Any: ...
 
 
 class HostLink:
@@ -77,6 +78,10 @@ class HostLink:
 
     def update_metrics(self, flat: list[Any]) -> None:
         self._open().updateMetrics(tuple(flat))
+
+    def java_actions(self, workers: int) -> Any:
+        """The Java side of actions written in Java, made when it is first asked for."""
+        return self._open().javaActions(workers)
 
     def _open(self) -> Host:
         if self._host is None:

@@ -94,3 +94,11 @@ class OutcomeBox:
             while not self._lock.acquire(blocking=False):
                 wait()
         return self._outcome
+
+    def take_from(self, wait: Callable[[], None], fetch: Callable[[], None]) -> Outcome:
+        """Wait in `wait` for an outcome that `fetch` puts in here."""
+        while True:
+            fetch()
+            if self._lock.acquire(blocking=False):
+                return self._outcome
+            wait()

@@ -2,6 +2,7 @@ package org.flinkagents.durable;
 
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
+import org.flinkagents.durable.actions.JavaActions;
 
 /**
  * What Python may ask of its operator. Python threads can outlive the operator, so that this object
@@ -11,6 +12,7 @@ public final class AgentHost {
     private final Semaphore signals = new Semaphore(0);
     private final Thread taskThread = Thread.currentThread();
     private volatile DurableAgentOperator operator;
+    private JavaActions javaActions;
 
     /** Only the text of a Java failure comes back through Python, so that it is kept here. */
     private Throwable failure;
@@ -70,6 +72,23 @@ public final class AgentHost {
         owner().agentMetrics().update(flat);
     }
 
+    /**
+     * The actions written in Java; made when Python first asks, with so many workers. Task thread.
+     */
+    public JavaActions javaActions(int workers) {
+        owner();
+        if (javaActions == null) {
+            ClassLoader loader = Thread.currentThread().getContextClassLoader();
+            javaActions = new JavaActions(workers, loader, this::callEnded);
+        }
+        return javaActions;
+    }
+
+    private void callEnded() {
+        signal();
+        wake();
+    }
+
     /** Throws what a method of this object threw during the Python call that has just ended. */
     void rethrow() throws Exception {
         Throwable thrown = failure;
@@ -83,6 +102,9 @@ public final class AgentHost {
     }
 
     void release() {
+        if (javaActions != null) {
+            javaActions.close();
+        }
         operator = null;
     }
 

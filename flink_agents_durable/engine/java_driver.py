@@ -1,0 +1,373 @@
+"""The driver of actions written in Java: their commands become those of the engine, outcomes become answers.
+
+A Java action waits for one thing at a time: a call, a batch or a timer. What is answered at once (memory, recorded
+time, synchronous calls) is answered in a further exchange of the same step. An outcome is given as it is recorded,
+live and on replay alike.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import Any
+
+from flink_agents_durable.api.call_options import CallOptions, RetryPolicy
+from flink_agents_durable.api.errors import CallTimeoutError, ConfigurationError
+from flink_agents_durable.api.events import Event, EventType, OutputEvent
+from flink_agents_durable.api.futures import CallSpec
+from flink_agents_durable.api.java import JavaCallError
+from flink_agents_durable.api.memory import MemoryObject
+from flink_agents_durable.engine import commands as engine
+from flink_agents_durable.engine.commands import NOT_LIVE, Command
+from flink_agents_durable.engine.digest import digest_call
+from flink_agents_durable.engine.failures import decode_failure
+from flink_agents_durable.engine.identity import derived_uuid
+from flink_agents_durable.engine.java_messages import (
+    ASK,
+    BATCH,
+    CALL,
+    COMPLETE,
+    EXECUTE,
+    FAIL,
+    FAILURE,
+    FIRED,
+    INTERRUPTED,
+    METRIC,
+    OUTCOMES,
+    SEND,
+    TIMER,
+    VALUE,
+    Item,
+    decode,
+    encode,
+    failure_to_java,
+    to_java,
+)
+from flink_agents_durable.engine.java_port import JavaCall, JavaPort
+from flink_agents_durable.engine.limits import check_limit
+from flink_agents_durable.engine.memory import SENSORY, MemoryView
+from flink_agents_durable.engine.plan import CompiledAction
+from flink_agents_durable.engine.services import Services
+
+_OBJECT = "\x00object"
+_handles = itertools.count(1)
+
+Answer = list[Any]
+
+
+class _Batch:
+    """A gather that is waited for: outcomes come in any order and cross to Java together."""
+
+    __slots__ = ("end", "open", "outcomes", "timeout")
+
+    def __init__(self, slots: list[int], end: int, timeout: float | None) -> None:
+        self.outcomes: dict[int, list[Any] | None] = dict.fromkeys(slots)
+        self.open = len(slots)
+        self.end = end
+        self.timeout = timeout
+
+
+class JavaDriver:
+    """Runs one execution of a Java action through its `JavaPort`."""
+
+    def __init__(self, action: CompiledAction, port: Any, services: Services) -> None:
+        self._action = action
+        self._port = port
+        self._services = services
+        self._handle = next(_handles)
+        self._call = -1  # slot of the call that is waited for
+        self._timer = -1  # slot of the timer that is waited for
+        self._batch: _Batch | None = None
+        self._events = 0
+
+    # --- the engine's side ---
+
+    def start(self, event: Event) -> list[Command]:
+        """Begin the action with this event."""
+        try:
+            java = self._java()
+            message = encode(self._beginning(event))
+        except Exception as error:
+            return [(engine.FAIL, error, [])]
+        return self._carry_on(java.start(self._handle, message, self.serve))
+
+    def _java(self) -> JavaPort:
+        java = self._services.java
+        if java is None:
+            raise ConfigurationError(
+                f"action {self._action.name!r} is written in Java ({self._action.spec.function}) and needs the JVM of a"
+                " Flink job: LocalRunner runs Python actions only"
+            )
+        return java
+
+    def _beginning(self, event: Event) -> list[Any]:
+        function: Any = self._action.spec.function
+        port, id = self._port, self._port.id
+        return [
+            port.is_replaying(),
+            function.class_name,
+            function.method,
+            self._action.name,
+            event.type,
+            to_java(event.attributes),
+            str(event.id),
+            event.source_timestamp,
+            to_java(port.key),
+            port.run_id.hex(),
+            id - (1 << 64) if id >= 1 << 63 else id,
+            to_java(self._action.spec.config),
+        ]
+
+    def resolve(self, slot: int, ok: bool, payload: bytes, live: Any) -> list[Command]:
+        """Give the outcome of a slot, or keep it until its batch has all."""
+        batch = self._batch
+        if batch is not None and slot in batch.outcomes:
+            return self._resolve_in_batch(batch, slot, ok, payload, live)
+        if slot == self._call:
+            self._call = -1
+            return self._step(self._outcome(ok, payload, live))
+        if slot == self._timer:
+            self._timer = -1
+            return self._step([FIRED])
+        return []
+
+    def _resolve_in_batch(
+        self, batch: _Batch, slot: int, ok: bool, payload: bytes, live: Any
+    ) -> list[Command]:
+        outcome = self._outcome(ok, payload, live)
+        if outcome[0] == INTERRUPTED:
+            self._batch = None
+            return self._step(outcome)
+        batch.open -= batch.outcomes[slot] is None
+        batch.outcomes[slot] = outcome
+        if batch.open:
+            return []
+        self._batch = None
+        commands = self._step([OUTCOMES, list(batch.outcomes.values())])
+        return [(engine.CANCEL, batch.end), *commands] if batch.end >= 0 else commands
+
+    def end_batch(self, slot: int, expired: list[int]) -> list[Command]:
+        """Time-out of a batch: what has no outcome gets a `CallTimeoutError` (F8)."""
+        batch = self._batch
+        if batch is None or slot != batch.end:
+            return []
+        self._batch = None
+        late = CallTimeoutError(f"a call had no result when its batch timed out after {batch.timeout} s")
+        outcomes = [outcome or [FAILURE, failure_to_java(late)] for outcome in batch.outcomes.values()]
+        return self._step([OUTCOMES, outcomes])
+
+    def abandon(self) -> None:
+        """Unwind the action; what its `finally` blocks ask for is refused (case 26)."""
+        if self._services.java is not None:
+            self._services.java.abandon(self._handle)
+
+    def release(self) -> None:
+        """The execution has ended: Java forgets it (L6)."""
+        if self._services.java is not None:
+            self._services.java.release(self._handle)
+
+    # --- answers ---
+
+    def _outcome(self, ok: bool, payload: bytes, live: Any) -> Answer:
+        codec = self._port.codec
+        value: Any = live
+        if live is NOT_LIVE:
+            value = codec.loads(payload) if ok else decode_failure(payload, codec)
+        return self._answer(ok, value)
+
+    def _answer(self, ok: bool, value: Any) -> Answer:
+        if ok:
+            return [VALUE, value]
+        if not isinstance(value, JavaCallError) and self._java().interrupt(self._handle, value):
+            return [INTERRUPTED]
+        return [FAILURE, failure_to_java(value)]
+
+    def _step(self, answer: Answer) -> list[Command]:
+        message = encode([self._port.is_replaying(), *answer])
+        return self._carry_on(self._java().step(self._handle, message, self.serve))
+
+    def serve(self, message: bytes) -> bytes:
+        """Answer commands from a frame that cannot wait; they end with something that is answered at once."""
+        pending: list[Command] = []
+        try:
+            answer = self._take(decode(message), pending) or [VALUE, None]
+            self._port.carry_out(pending)
+        except BaseException as error:  # through Java's frames only its text would come
+            answer = self._answer(False, error)
+        return encode([self._port.is_replaying(), *answer])
+
+    # --- commands ---
+
+    def _carry_on(self, message: bytes) -> list[Command]:
+        """Turn the commands of a step into those of the engine, with as many exchanges as it takes."""
+        commands: list[Command] = []
+        java = self._java()
+        try:
+            while True:
+                answer = self._take(decode(message), commands)
+                if answer is None:
+                    return commands
+                message = java.step(self._handle, encode([self._port.is_replaying(), *answer]), self.serve)
+        except Exception as error:
+            return [*commands, (engine.FAIL, error, [])]
+
+    def _take(self, items: list[Item], commands: list[Command]) -> Answer | None:
+        """Add commands; gives the answer if the last one is answered at once."""
+        for item in items:
+            kind = item[0]
+            if kind == CALL:
+                slot, spec = item[1], self._spec(item[2:])
+                if self._port.is_synchronous(slot):
+                    return self._execute(slot, spec, commands)
+                self._call = slot
+                commands.append((engine.CALL, slot, spec))
+            elif kind == SEND:
+                commands.append((engine.SEND, self._event(item[1], item[2])))
+            elif kind == COMPLETE:
+                commands.append((engine.COMPLETE,))
+            elif kind == EXECUTE:
+                return self._execute(item[1], self._spec(item[2:]), commands)
+            elif kind == ASK:
+                return self._ask(item[1], item[2])
+            elif kind == TIMER:
+                if self._port.is_synchronous(item[1]):
+                    return self._sleep_again(item[1], commands)
+                self._timer = item[1]
+                commands.append((engine.TIMER, item[1], item[2]))
+            elif kind == BATCH:
+                return self._place_batch(item[1], item[2], item[3], commands)
+            elif kind == METRIC:
+                self._metric(*item[1:])
+            elif kind == FAIL:
+                commands.append((engine.FAIL, JavaCallError(item[1]), item[2]))
+        return None
+
+    def _spec(self, described: Item) -> CallSpec:
+        """The call of number, function id, arguments, whether it has a reconciler, options."""
+        number, function_id, arguments, has_reconciler, options = described
+        reconciler = JavaCall(self._handle, number, True) if has_reconciler else None
+        spec = CallSpec(JavaCall(self._handle, number, False), (), {}, reconciler, None)
+        spec.function_id = function_id
+        spec.arguments = None if arguments is None else digest_call(tuple(arguments), {})
+        if options is not None:
+            spec.options = self._options(options)
+            if spec.options.total_timeout is not None:
+                spec.started = self._port.ask_time()
+        return spec
+
+    def _options(self, options: dict[str, Any]) -> CallOptions:
+        retry = None
+        if "max_attempts" in options:
+            retry = RetryPolicy(
+                max_attempts=options["max_attempts"],
+                initial_interval=options["initial_interval"],
+                backoff_factor=options["backoff_factor"],
+                max_interval=options["max_interval"],
+                jitter=options["jitter"],
+                retry_on=partial(_is_of, frozenset(options["retry_on"])),
+            )
+        limit = options.get("limit")
+        if limit is not None:
+            check_limit(limit, self._services.limits)
+        return CallOptions(
+            timeout=options.get("timeout"),
+            total_timeout=options.get("total_timeout"),
+            retry=retry,
+            limit=limit,
+        )
+
+    def _place_batch(
+        self, described: list[Item], first: int, timeout: float | None, commands: list[Command]
+    ) -> Answer | None:
+        """Slots in argument order, then the one of its end (F4)."""
+        planned = [(first + place, self._spec(call)) for place, call in enumerate(described)]
+        slots = [slot for slot, _ in planned]
+        if any(map(self._port.is_synchronous, slots)):
+            outcomes = []
+            for slot, spec in planned:
+                outcomes.append(self._execute(slot, spec, commands))
+                commands.clear()
+            return [OUTCOMES, outcomes]
+        end = -1 if timeout is None else first + len(planned)
+        self._batch = _Batch(slots, end, timeout)
+        commands.append((engine.BATCH, planned, end, timeout))
+        return None
+
+    def _execute(self, slot: int, spec: CallSpec, commands: list[Command]) -> Answer:
+        """A synchronous call (P17). What ends the attempt reaches user code too, and its commands are refused (I2)."""
+        before = commands[:]
+        commands.clear()
+        try:
+            return self._answer(*self._port.execute(slot, spec, before))
+        except BaseException as error:
+            return self._answer(False, error)
+
+    def _sleep_again(self, slot: int, commands: list[Command]) -> Answer:
+        """It slept in a frame that could not wait; now it could. The record says that it has."""
+        spec = self._spec([0, "java:ctx.sleep", [], False, None])
+        answer = self._execute(slot, spec, commands)
+        return [FIRED] if answer[0] == VALUE else answer
+
+    def _event(self, type: str, attributes: dict[str, Any]) -> Event:
+        self._events += 1
+        if type == EventType.OutputEvent:
+            event: Event = OutputEvent(attributes.get("output"))
+            event.attributes = attributes
+        else:
+            event = Event(type, attributes)
+        event._id = partial(derived_uuid, self._port.id, b"event", self._events)
+        return event
+
+    def _metric(self, of_action: bool, path: list[str], kind: str, name: str, value: Any) -> None:
+        group = self._services.metric_group(self._action.name if of_action else None, self._port.is_replaying)
+        for part in path:
+            group = group.get_sub_group(part)
+        if kind == "counter":
+            group.get_counter(name).inc(value)
+        elif kind == "meter":
+            group.get_meter(name).mark(value)
+        elif kind == "gauge":
+            group.get_gauge(name).update(value)
+        else:
+            group.get_histogram(name).update(value)
+
+    # --- what is answered at once ---
+
+    def _ask(self, what: str, arguments: list[Any]) -> Answer:
+        try:
+            if what == "now":
+                return [VALUE, self._port.ask_time()]
+            if what == "memory":
+                return [VALUE, self._memory(*arguments)]
+            config = self._services.config
+            return [VALUE, None if config is None else to_java(config.get(arguments[0]))]
+        except Exception as error:
+            return [FAILURE, failure_to_java(error)]
+
+    def _memory(self, scope: str, operation: str, prefix: str, *arguments: Any) -> Any:
+        """Memory of the key; values of Python come as Java knows them."""
+        if scope == "short":
+            self._port.use_memory()
+        base = SENSORY if scope == "sensory" else ""
+        port = self._port
+        view = MemoryView(port.memory, port.writes, self, port.codec, base + prefix)
+        result = getattr(view, operation)(*arguments)
+        if isinstance(result, MemoryObject):
+            return _OBJECT
+        return to_java(result)
+
+    def check_thread(self, what: str) -> None:
+        """Java has checked it."""
+
+    @property
+    def version(self) -> int:
+        """The version of memory that this step reads (P16)."""
+        version: int = self._port.version
+        return version
+
+
+def _is_of(classes: frozenset[str], error: BaseException) -> bool:
+    """Whether a failure is of one of these Java classes."""
+    if isinstance(error, JavaCallError):
+        return not classes.isdisjoint(error.java_lineage)
+    return not classes.isdisjoint(("java.lang.Exception", "java.lang.Throwable"))

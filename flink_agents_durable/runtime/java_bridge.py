@@ -1,0 +1,123 @@
+"""Java actions and their durable calls, as the operator's Java side runs them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flink_agents_durable.api.java import JavaCallError, JavaFunction
+from flink_agents_durable.engine.java_errors import throwables
+from flink_agents_durable.engine.java_messages import decode_failure, decode_flat, encode
+from flink_agents_durable.engine.java_port import JavaInterruptedError
+from flink_agents_durable.engine.plan import CompiledPlan
+from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, CallStart, Completion
+from flink_agents_durable.runtime.host import HostLink
+from flink_agents_durable.runtime.lasting_method import LastingMethod
+
+
+class JavaBridge:
+    """Implements `JavaPort` over the host's `JavaActions`. Used on the task thread alone."""
+
+    def __init__(self, link: HostLink, workers: int) -> None:
+        self._link = link
+        self._workers = workers
+        self._actions: Any = None
+        self._serve: Callable[[bytes], bytes] | None = None
+        self.serve = LastingMethod(self._answer)
+
+    @property
+    def actions(self) -> Any:
+        """Java's side, made on first use."""
+        if self._actions is None:
+            self._actions = self._link.java_actions(self._workers)
+            self._actions.serveBy(self)
+        return self._actions
+
+    def start(self, handle: int, message: bytes, serve: Callable[[bytes], bytes]) -> bytes:
+        self._serve = serve
+        return bytes(self.actions.start(handle, message))
+
+    def step(self, handle: int, answer: bytes, serve: Callable[[bytes], bytes]) -> bytes:
+        self._serve = serve
+        return bytes(self._actions.step(handle, answer))
+
+    def _answer(self, message: bytes) -> bytes:
+        """Called by Java from inside `start` or `step`."""
+        assert self._serve is not None
+        return self._serve(bytes(message))
+
+    def interrupt(self, handle: int, error: BaseException) -> bool:
+        if isinstance(error, JavaInterruptedError):
+            self._actions.interruptBy(handle, error.call)
+            return True
+        for throwable in throwables(error):
+            self._actions.interruptByTask(handle, throwable)
+            return True
+        return False
+
+    def abandon(self, handle: int) -> None:
+        if self._actions is not None:
+            self._actions.abandon(handle)
+
+    def release(self, handle: int) -> None:
+        self._actions.release(handle)
+
+    def close(self) -> None:
+        """Let go of Java, which closes its side with its operator (K11)."""
+        self.serve.release()
+        self._actions = None
+        self._serve = None
+
+
+class JavaCalls:
+    """Durable calls that Java's workers run."""
+
+    def __init__(self, bridge: JavaBridge) -> None:
+        self._bridge = bridge
+        self._lock = threading.Lock()  # guards the count, as two threads start calls
+        self._running = 0
+        self.has_more = False
+        """Whether outcomes may wait in Java whose wake-up has come already."""
+
+    def start(self, calls: Sequence[CallStart]) -> None:
+        """Start calls in one crossing, on the task thread or the loop thread."""
+        message: list[Any] = []
+        for call in calls:
+            function: Any = call.function
+            message += (call.id, function.handle, function.number, function.reconcile)
+        with self._lock:
+            self._running += len(calls)  # before any of them can end
+        self._bridge.actions.startCalls(encode(message))
+
+    def take(self, limit: int) -> list[Completion]:
+        """At most so many outcomes, on the task thread."""
+        self.has_more = False
+        if not self._running:
+            return []
+        flat = decode_flat(bytes(self._bridge.actions.takeCompletions(limit)))
+        taken = [_completion(*flat[place : place + 3]) for place in range(0, len(flat), 3)]
+        with self._lock:
+            self._running -= len(taken)
+        self.has_more = len(taken) == limit
+        return taken
+
+
+def _completion(id: int, status: int, payload: bytes) -> Completion:
+    if status == FAILED:
+        return id, status, JavaCallError(decode_failure(payload))
+    if status == INTERRUPTED:
+        return id, status, JavaInterruptedError(id)
+    return id, status, payload
+
+
+def java_bridge_of(plan: CompiledPlan, link: HostLink, workers: int) -> JavaBridge | None:
+    """The way to Java for a plan that has actions written in it."""
+    if any(isinstance(action.spec.function, JavaFunction) for action in plan.by_name.values()):
+        return JavaBridge(link, workers)
+    return None
+
+
+def java_calls_of(bridge: JavaBridge | None) -> JavaCalls | None:
+    """The calls of such actions."""
+    return None if bridge is None else JavaCalls(bridge)
