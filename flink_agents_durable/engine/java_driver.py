@@ -7,7 +7,6 @@ live and on replay alike.
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 from typing import Any
 
@@ -50,7 +49,6 @@ from flink_agents_durable.engine.plan import CompiledAction
 from flink_agents_durable.engine.services import Services
 
 _OBJECT = "\x00object"
-_handles = itertools.count(1)
 
 Answer = list[Any]
 
@@ -74,7 +72,7 @@ class JavaDriver:
         self._action = action
         self._port = port
         self._services = services
-        self._handle = next(_handles)
+        self._handle = 0  # of the execution in Java; 0: it has not begun
         self._call = -1  # slot of the call that is waited for
         self._timer = -1  # slot of the timer that is waited for
         self._batch: _Batch | None = None
@@ -86,6 +84,7 @@ class JavaDriver:
         """Begin the action with this event."""
         try:
             java = self._java()
+            self._handle = java.new_handle()
             message = encode(self._beginning(event))
         except Exception as error:
             return [(engine.FAIL, error, [])]
@@ -158,13 +157,13 @@ class JavaDriver:
 
     def abandon(self) -> None:
         """Unwind the action; what its `finally` blocks ask for is refused (case 26)."""
-        if self._services.java is not None:
-            self._services.java.abandon(self._handle)
+        if self._handle:
+            self._java().abandon(self._handle)
 
     def release(self) -> None:
         """The execution has ended: Java forgets it (L6)."""
-        if self._services.java is not None:
-            self._services.java.release(self._handle)
+        if self._handle:
+            self._java().release(self._handle)
 
     # --- answers ---
 

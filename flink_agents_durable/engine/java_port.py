@@ -9,6 +9,9 @@ from typing import Protocol
 class JavaPort(Protocol):
     """Java executions by their handles. All methods are called on the task thread."""
 
+    def new_handle(self) -> int:
+        """A number for an execution, from 1 on."""
+
     def start(self, handle: int, message: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         """Begin an execution; gives its commands. `serve` answers commands from a frame that cannot wait."""
 

@@ -23,6 +23,7 @@ class JavaBridge:
         self._link = link
         self._workers = workers
         self._actions: Any = None
+        self._handles = 0
         self._serve: Callable[[bytes], bytes] | None = None
         self.serve = LastingMethod(self._answer)
 
@@ -33,6 +34,10 @@ class JavaBridge:
             self._actions = self._link.java_actions(self._workers)
             self._actions.serveBy(self)
         return self._actions
+
+    def new_handle(self) -> int:
+        self._handles += 1
+        return self._handles
 
     def start(self, handle: int, message: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         self._serve = serve
@@ -61,7 +66,8 @@ class JavaBridge:
             self._actions.abandon(handle)
 
     def release(self, handle: int) -> None:
-        self._actions.release(handle)
+        if self._actions is not None:
+            self._actions.release(handle)
 
     def close(self) -> None:
         """Let go of Java, which closes its side with its operator (K11)."""

@@ -247,6 +247,8 @@ def test_public_names() -> None:
         "FlussActionStateStore",
         "InputEvent",
         "InvalidAnswerError",
+        "JavaCallError",
+        "JavaFunction",
         "KafkaActionStateStore",
         "MaxStepsExceededError",
         "MemoryObject",
