@@ -522,4 +522,23 @@ public final class JavaTestActions {
             }
         }
     }
+
+    /** Calls of every kind for one input, each labelled by it. */
+    public static void chain(Event event, RunnerContext ctx) throws Exception {
+        String name = "n" + ((InputEvent) event).getInput(Map.class).get("n") + " ";
+        StringBuilder answers = new StringBuilder();
+        answers.append(ctx.await(ctx.durableExecuteAsync(echo(name + "first"))));
+        answers.append(ctx.durableExecute(echo(name + "in place")));
+        ctx.sleep(Duration.ofMillis(20));
+        for (Outcome<String> outcome :
+                ctx.gather(
+                        ctx.durableExecuteAsync(echo(name + "left")),
+                        ctx.durableExecuteAsync(echo(name + "right")))) {
+            answers.append(outcome.getValue());
+        }
+        Long seen = ctx.getShortTermMemory().get("seen", Long.class);
+        ctx.getShortTermMemory().set("seen", seen == null ? 1 : seen + 1);
+        answers.append(ctx.await(ctx.durableExecuteAsync(echo(name + "last"))));
+        out(ctx, List.of(name, answers.toString(), seen == null ? 1 : seen + 1));
+    }
 }
