@@ -29,7 +29,7 @@ FETCH_MILLIS = 5
 SLICE_SECONDS = 0.2
 """Bounds how late an interruption of the task thread is seen."""
 
-CLOSE_SECONDS = 2.0
+CLOSE_SECONDS = 1.0
 """For the library to end a connection. One to a server that stands still is left behind after it."""
 
 OWN_PROPERTIES = frozenset(

@@ -19,7 +19,6 @@ MAX_REASON_CHARS = 500
 _HOPELESS = (
     "INVALID_TABLE_EXCEPTION",
     "INVALID_DATABASE_EXCEPTION",
-    "INVALID_REPLICATION_FACTOR",
     "INVALID_CONFIG_EXCEPTION",
     "BUCKET_MAX_NUM_EXCEPTION",
     "UNSUPPORTED_VERSION",
@@ -33,7 +32,7 @@ _REMEDIES = {
     "AUTHENTICATE_EXCEPTION": "see security.protocol and security.sasl.* in agents.store.fluss.properties.*",
     "AUTHORIZATION_EXCEPTION": "let its user READ, WRITE and DESCRIBE the table, and CREATE it unless it exists",
     "INVALID_REPLICATION_FACTOR": "set agents.store.fluss.replication-factor to at most the number of tablet "
-    "servers",
+    "servers that run, or start more of them",
     "INVALID_TABLE_EXCEPTION": "see agents.store.fluss.table",
     "INVALID_DATABASE_EXCEPTION": "see agents.store.fluss.database",
     "NOT_ENOUGH_REPLICAS_EXCEPTION": "start the missing tablet servers",

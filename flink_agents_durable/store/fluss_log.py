@@ -14,14 +14,14 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from flink_agents_durable.api.errors import ConfigurationError, UnreadableRecordError
-from flink_agents_durable.store.fluss_client import FlussSettings, Loop, bounded
+from flink_agents_durable.store.fluss_client import SLICE_SECONDS, FlussSettings, Loop, bounded
 from flink_agents_durable.store.fluss_errors import (
     fenced,
     is_gone,
@@ -44,9 +44,12 @@ MAX_VALUE_BYTES = 1_000_000
 WINDOW_BYTES = 16 * 1024 * 1024
 """On their way at a time: a quarter of the buffer of the library, which blocks when that is full."""
 
-PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS, LONGEST_PATIENCE = 2.0, 8.0
 """Without a sign of a row that was sent, its connection counts as broken: the library's may hang for good after
 its server was restarted. Doubled each time, as a server that is only slow would be loaded more."""
+
+RECONNECT_SECONDS = 0.5
+"""Between tries to connect again. A server that starts takes seconds."""
 
 ERROR_PAUSE = 0.05
 """Seconds after a poll that failed at once."""
@@ -86,6 +89,7 @@ class FlussLog:
         # By key group:
         self._buckets = {group: Bucket() for group in self._groups}
         self._tail: dict[int, deque[tuple[int, bytes]]] = {group: deque() for group in self._groups}
+        self._last: dict[int, tuple[int, bytes]] = {}  # offset and stamp of the last row that was read
         self._from: dict[int, int] = {}  # records below are not read
         self._headless: set[int] = (
             set()
@@ -155,6 +159,12 @@ class FlussLog:
     def _take(self, row: Row) -> Stamp | None:
         """The stamp of a row of this log that counts. Raises StoreFencedError behind the claim of a later attempt."""
         group, offset, data, value = row
+        last = self._last.get(group)
+        if last is not None and offset <= last[0]:
+            if data != last[1]:
+                raise lost(self._settings, [group])
+            return None
+        self._last[group] = offset, data
         stamp = read_stamp(data)
         if stamp is None or stamp.log != self._digest:
             return None
@@ -235,17 +245,17 @@ class FlussLog:
             left.setdefault(row.group, deque()).append(row)
         offsets: dict[int, int] = {}
         error: BaseException | None = None
-        now = time.monotonic()
-        deadline, patience, patient_to = now + self._settings.append_timeout, PATIENCE_SECONDS, now
-        patient_to += patience
+        deadline = time.monotonic() + self._settings.append_timeout
+        patience, patient_to = PATIENCE_SECONDS, time.monotonic() + PATIENCE_SECONDS
         self._send(rows)
         while left:
             try:
                 if self._read_back(await self._poll(), left, offsets):
                     patient_to = time.monotonic() + patience
                 elif time.monotonic() >= patient_to:
-                    await self._send_again(left)
-                    patience *= 2
+                    patient_to = time.monotonic() + RECONNECT_SECONDS
+                    await self._limited(self._send_again(left), deadline)
+                    patience = min(2 * patience, LONGEST_PATIENCE)
                     patient_to = time.monotonic() + patience
             except waitable() as exception:
                 if is_hopeless(exception):
@@ -255,6 +265,17 @@ class FlussLog:
             if left and time.monotonic() >= min(deadline, self.give_up_at):
                 raise unanswered(self._settings, sorted(left), error)
         return offsets
+
+    async def _limited(self, coroutine: Coroutine[Any, Any, None], deadline: float) -> None:
+        """Until the deadline, or until the store is closed meanwhile. Then it raises TimeoutError of asyncio."""
+        task = asyncio.ensure_future(coroutine)
+        while not task.done():
+            await asyncio.wait({task}, timeout=SLICE_SECONDS)
+            if time.monotonic() >= min(deadline, self.give_up_at):
+                task.cancel()
+                await asyncio.wait({task})
+                raise asyncio.TimeoutError
+        task.result()
 
     async def _poll(self) -> list[Row]:
         assert self._reader is not None
@@ -292,7 +313,9 @@ class FlussLog:
             ends = await session.ends(self._groups)
             if gone := [group for group in self._groups if ends[group] < reached[group]]:
                 raise lost(self._settings, gone)
-            self._reader = await session.reader(reached, values=self._opening)
+            # From the last row on, to see whether it is still there.
+            starts = {**reached, **{group: offset for group, (offset, _) in self._last.items()}}
+            self._reader = await session.reader(starts, values=self._opening)
         except BaseException:
             await session.close()
             raise

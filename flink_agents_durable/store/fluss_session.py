@@ -14,6 +14,9 @@ from flink_agents_durable.store.fluss_table import ensure_table
 POLL_MILLIS = 10
 """Of one poll. It asks the servers once: after an answer without rows it waits in vain."""
 
+POLL_SECONDS = 2.0
+"""Bounds a poll that has to ask a server that stands still where the buckets are."""
+
 ROWS_PER_POLL = 5_000
 """Bounds the memory of one poll, beside the library's own bounds in bytes."""
 
@@ -91,7 +94,7 @@ class Reader:
 
     async def poll(self) -> list[Row]:
         """What comes within some milliseconds, in the order of each bucket; maybe nothing."""
-        batches = await bounded(self._scanner.poll_record_batch(POLL_MILLIS))
+        batches = await bounded(self._scanner.poll_record_batch(POLL_MILLIS), POLL_SECONDS)
         return [row for batch in batches for row in self._rows(batch)]
 
     def _rows(self, batch: Any) -> Iterator[Row]:

@@ -55,8 +55,7 @@ remote.data.dir: {folder}/remote
 internal.listener.name: PLAIN
 security.protocol.map: SECURE:sasl
 security.sasl.enabled.mechanisms: plain
-security.sasl.plain.jaas.config: >-
-  org.apache.fluss.security.auth.sasl.plain.PlainLoginModule required {users};
+security.sasl.plain.jaas.config: org.apache.fluss.security.auth.sasl.plain.PlainLoginModule required {users};
 """
 
 _OPEN = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.nio", "java.util", "java.lang")]
