@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import CLUSTER_SETTINGS, Client, Orders, kafka, sqlite
+from tests.cluster.jobs import CLUSTER_SETTINGS, Client, Orders, fluss, kafka, sqlite
 from tests.cluster.standalone import StandaloneCluster
+from tests.store.fluss_server import FlussServer
 from tests.store.kafka_broker import KafkaBroker
 
 
@@ -49,5 +50,14 @@ def orders_on_kafka(
     cluster: StandaloneCluster, client: Client, tmp_path: Path, kafka_broker: KafkaBroker
 ) -> Iterator[Orders]:
     orders = Orders(cluster, client, tmp_path, kafka(kafka_broker.bootstrap, tmp_path))
+    yield orders
+    orders.end()
+
+
+@pytest.fixture
+def orders_on_fluss(
+    cluster: StandaloneCluster, client: Client, tmp_path: Path, fluss_server: FlussServer
+) -> Iterator[Orders]:
+    orders = Orders(cluster, client, tmp_path, fluss(fluss_server.bootstrap, tmp_path))
     yield orders
     orders.end()
