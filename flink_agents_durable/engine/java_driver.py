@@ -42,7 +42,7 @@ from flink_agents_durable.engine.java_messages import (
     failure_to_java,
     to_java,
 )
-from flink_agents_durable.engine.java_port import JavaCall, JavaPort
+from flink_agents_durable.engine.java_port import JavaPort
 from flink_agents_durable.engine.limits import check_limit
 from flink_agents_durable.engine.memory import SENSORY, MemoryView
 from flink_agents_durable.engine.plan import CompiledAction
@@ -70,7 +70,7 @@ class JavaDriver:
 
     def __init__(self, action: CompiledAction, port: Any, services: Services) -> None:
         self._action = action
-        self._port = port
+        self.port = port
         self._services = services
         self._handle = 0  # of the execution in Java; 0: it has not begun
         self._call = -1  # slot of the call that is waited for
@@ -101,7 +101,7 @@ class JavaDriver:
 
     def _beginning(self, event: Event) -> list[Any]:
         function: Any = self._action.spec.function
-        port, id = self._port, self._port.id
+        port, id = self.port, self.port.id
         return [
             port.is_replaying(),
             function.class_name,
@@ -168,7 +168,7 @@ class JavaDriver:
     # --- answers ---
 
     def _outcome(self, ok: bool, payload: bytes, live: Any) -> Answer:
-        codec = self._port.codec
+        codec = self.port.codec
         value: Any = live
         if live is NOT_LIVE:
             value = codec.loads(payload) if ok else decode_failure(payload, codec)
@@ -182,7 +182,7 @@ class JavaDriver:
         return [FAILURE, failure_to_java(value)]
 
     def _step(self, answer: Answer) -> list[Command]:
-        message = encode([self._port.is_replaying(), *answer])
+        message = encode([self.port.is_replaying(), *answer])
         return self._carry_on(self._java().step(self._handle, message, self.serve))
 
     def serve(self, message: bytes) -> bytes:
@@ -190,10 +190,10 @@ class JavaDriver:
         pending: list[Command] = []
         try:
             answer = self._take(decode(message), pending) or [VALUE, None]
-            self._port.carry_out(pending)
+            self.port.carry_out(pending)
         except BaseException as error:  # through Java's frames only its text would come
             answer = self._answer(False, error)
-        return encode([self._port.is_replaying(), *answer])
+        return encode([self.port.is_replaying(), *answer])
 
     # --- commands ---
 
@@ -206,7 +206,7 @@ class JavaDriver:
                 answer = self._take(decode(message), commands)
                 if answer is None:
                     return commands
-                message = java.step(self._handle, encode([self._port.is_replaying(), *answer]), self.serve)
+                message = java.step(self._handle, encode([self.port.is_replaying(), *answer]), self.serve)
         except Exception as error:
             return [*commands, (engine.FAIL, error, [])]
 
@@ -216,7 +216,7 @@ class JavaDriver:
             kind = item[0]
             if kind == CALL:
                 slot, spec = item[1], self._spec(item[2:])
-                if self._port.is_synchronous(slot):
+                if self.port.is_synchronous(slot):
                     return self._execute(slot, spec, commands)
                 self._call = slot
                 commands.append((engine.CALL, slot, spec))
@@ -229,7 +229,7 @@ class JavaDriver:
             elif kind == ASK:
                 return self._ask(item[1], item[2])
             elif kind == TIMER:
-                if self._port.is_synchronous(item[1]):
+                if self.port.is_synchronous(item[1]):
                     return self._sleep_again(item[1], commands)
                 self._timer = item[1]
                 commands.append((engine.TIMER, item[1], item[2]))
@@ -244,14 +244,15 @@ class JavaDriver:
     def _spec(self, described: Item) -> CallSpec:
         """The call of number, function id, arguments, whether it has a reconciler, options."""
         number, function_id, arguments, has_reconciler, options = described
-        reconciler = JavaCall(self._handle, number, True) if has_reconciler else None
-        spec = CallSpec(JavaCall(self._handle, number, False), (), {}, reconciler, None)
+        call = self._java().call
+        reconciler = call(self._handle, number, True) if has_reconciler else None
+        spec = CallSpec(call(self._handle, number, False), (), {}, reconciler, None)
         spec.function_id = function_id
         spec.arguments = None if arguments is None else digest_call(tuple(arguments), {})
         if options is not None:
             spec.options = self._options(options)
             if spec.options.total_timeout is not None:
-                spec.started = self._port.ask_time()
+                spec.started = self.port.ask_time()
         return spec
 
     def _options(self, options: dict[str, Any]) -> CallOptions:
@@ -281,7 +282,7 @@ class JavaDriver:
         """Slots in argument order, then the one of its end (F4)."""
         planned = [(first + place, self._spec(call)) for place, call in enumerate(described)]
         slots = [slot for slot, _ in planned]
-        if any(map(self._port.is_synchronous, slots)):
+        if any(map(self.port.is_synchronous, slots)):
             outcomes = []
             for slot, spec in planned:
                 outcomes.append(self._execute(slot, spec, commands))
@@ -297,7 +298,7 @@ class JavaDriver:
         before = commands[:]
         commands.clear()
         try:
-            return self._answer(*self._port.execute(slot, spec, before))
+            return self._answer(*self.port.execute(slot, spec, before))
         except BaseException as error:
             return self._answer(False, error)
 
@@ -314,11 +315,11 @@ class JavaDriver:
             event.attributes = attributes
         else:
             event = Event(type, attributes)
-        event._id = partial(derived_uuid, self._port.id, b"event", self._events)
+        event._id = partial(derived_uuid, self.port.id, b"event", self._events)
         return event
 
     def _metric(self, of_action: bool, path: list[str], kind: str, name: str, value: Any) -> None:
-        group = self._services.metric_group(self._action.name if of_action else None, self._port.is_replaying)
+        group = self._services.metric_group(self._action.name if of_action else None, self.port.is_replaying)
         for part in path:
             group = group.get_sub_group(part)
         if kind == "counter":
@@ -335,7 +336,7 @@ class JavaDriver:
     def _ask(self, what: str, arguments: list[Any]) -> Answer:
         try:
             if what == "now":
-                return [VALUE, self._port.ask_time()]
+                return [VALUE, self.port.ask_time()]
             if what == "memory":
                 return [VALUE, self._memory(*arguments)]
             config = self._services.config
@@ -346,9 +347,9 @@ class JavaDriver:
     def _memory(self, scope: str, operation: str, prefix: str, *arguments: Any) -> Any:
         """Memory of the key; values of Python come as Java knows them."""
         if scope == "short":
-            self._port.use_memory()
+            self.port.use_memory()
         base = SENSORY if scope == "sensory" else ""
-        port = self._port
+        port = self.port
         view = MemoryView(port.memory, port.writes, self, port.codec, base + prefix)
         result = getattr(view, operation)(*arguments)
         if isinstance(result, MemoryObject):
@@ -361,7 +362,7 @@ class JavaDriver:
     @property
     def version(self) -> int:
         """The version of memory that this step reads (P16)."""
-        version: int = self._port.version
+        version: int = self.port.version
         return version
 
 

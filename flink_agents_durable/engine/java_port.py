@@ -21,6 +21,9 @@ class JavaPort(Protocol):
     def interrupt(self, handle: int, error: BaseException) -> bool:
         """The next step throws the Java original of this error; False if it has none."""
 
+    def call(self, handle: int, number: int, reconcile: bool) -> Callable[[], object]:
+        """The code of a call of an execution, or its reconciler, for the executor."""
+
     def abandon(self, handle: int) -> None:
         """Unwind an execution that is suspended; one that has ended stays as it is."""
 

@@ -9,7 +9,7 @@ from typing import Any
 from flink_agents_durable.api.java import JavaCallError, JavaFunction
 from flink_agents_durable.engine.java_errors import throwables
 from flink_agents_durable.engine.java_messages import decode_failure, decode_flat, encode
-from flink_agents_durable.engine.java_port import JavaInterruptedError
+from flink_agents_durable.engine.java_port import JavaCall, JavaInterruptedError
 from flink_agents_durable.engine.plan import CompiledPlan
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, CallStart, Completion
 from flink_agents_durable.runtime.host import HostLink
@@ -51,6 +51,9 @@ class JavaBridge:
         """Called by Java from inside `start` or `step`."""
         assert self._serve is not None
         return self._serve(bytes(message))
+
+    def call(self, handle: int, number: int, reconcile: bool) -> JavaCall:
+        return JavaCall(handle, number, reconcile)
 
     def interrupt(self, handle: int, error: BaseException) -> bool:
         if isinstance(error, JavaInterruptedError):

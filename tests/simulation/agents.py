@@ -14,6 +14,13 @@ from typing import Any
 from flink_agents_durable import Agent, Event, InputEvent
 from flink_agents_durable.api.errors import CallTimeoutError, RecordTooLargeError
 from flink_agents_durable.testing.simulation import Result, World
+from tests.simulation.java_agents import (
+    java_batch,
+    java_events,
+    java_failing,
+    java_sequence,
+    java_synchronous,
+)
 from tests.simulation.programs import generated
 from tests.simulation.retry_agents import retrying, retrying_batch, retrying_uncaught, retrying_versions
 
@@ -516,5 +523,10 @@ AGENTS: dict[str, Simulated] = {
     "retrying_batch": Simulated(retrying_batch, 1),
     "retrying_uncaught": Simulated(retrying_uncaught, 1),
     "retrying_versions": Simulated(retrying_versions, 2, versions=True),
+    "java_sequence": Simulated(java_sequence, 2),
+    "java_batch": Simulated(java_batch, 1),
+    "java_synchronous": Simulated(java_synchronous, 2),
+    "java_failing": Simulated(java_failing, 1),
+    "java_events": Simulated(java_events, 3),
     "generated": Simulated(generated, -1, ordered=True, durable=True),
 }

@@ -16,9 +16,11 @@ from flink_agents_durable.engine.ports import (
     StateEntry,
 )
 from flink_agents_durable.engine.run import GONE, RECORDED, Slot
+from flink_agents_durable.engine.services import Services
 from flink_agents_durable.runtime.log_positions import RetainedPositions
 from flink_agents_durable.store.protocol import UnknownFateError
 from flink_agents_durable.testing.keyed_state import KeyedState
+from flink_agents_durable.testing.simulation.scripted_java import ScriptedJava
 
 if TYPE_CHECKING:
     from flink_agents_durable.testing.simulation.world import World
@@ -43,7 +45,8 @@ class Attempt:
         self.store_durable = world.store_durable
         self.max_record_bytes = world.max_record_bytes
         self.state = KeyedState()
-        self.engine = Engine(world.plan, self, world.codec, world.settings, world.log.id)
+        services = Services(java=ScriptedJava(world.scripts) if world.scripts else None)
+        self.engine = Engine(world.plan, self, world.codec, world.settings, world.log.id, services)
         self.retained = RetainedPositions(RETAINED)
         self.log = world.log
         self.calls: dict[int, tuple[CallStart, Slot]] = {}

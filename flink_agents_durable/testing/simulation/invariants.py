@@ -218,7 +218,7 @@ class Invariants:
         """A call was cancelled by a durable delivery, which may be void where a zombie makes it."""
         run = self.run_of(slot.execution.run)
         if current or run not in self.facts.changed:
-            self.facts.dead[run, str(slot.spec.args[0])] = slot.execution.id, slot.index
+            self.facts.dead[run, label_of(slot.spec)] = slot.execution.id, slot.index
 
     # --- records ---
 
@@ -396,3 +396,8 @@ def _results(value: Any) -> list[Result]:
     if isinstance(value, (list, tuple)):
         return [result for item in value for result in _results(item)]
     return []
+
+
+def label_of(spec: Any) -> str:
+    """What tells a call from others: its first argument, in the agents of the simulator."""
+    return str(spec.args[0]) if spec.args else str(spec.function_id)

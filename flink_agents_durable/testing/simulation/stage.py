@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flink_agents_durable.api.events import OutputEvent
@@ -11,6 +13,7 @@ from flink_agents_durable.testing.simulation.invariants import Invariants, Resul
 
 if TYPE_CHECKING:
     from flink_agents_durable.testing.simulation.attempt import Attempt
+    from flink_agents_durable.testing.simulation.scripted_java import Script
 
 
 class Stage:
@@ -28,6 +31,8 @@ class Stage:
     """What the agent does, in lines for the reader of a violation; an agent made from a seed fills it."""
     caller: Attempt
     """Whose call runs."""
+    scripts: Mapping[str, Script] = MappingProxyType({})
+    """Actions "written in Java", by the names of their methods; an agent that has some sets them."""
 
     def observe(self, ctx: Any, place: str, value: Any) -> None:
         """An action saw a value: on every later attempt it must see the same there."""

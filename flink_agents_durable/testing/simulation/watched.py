@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from flink_agents_durable.engine.commands import BATCH, CALL, FAIL, NOT_LIVE, SEND, Command
+from flink_agents_durable.api.java import JavaFunction
+from flink_agents_durable.engine.commands import BATCH, CALL, FAIL, NOT_LIVE, SEND, Command, Driver
 from flink_agents_durable.engine.driver import PythonDriver
+from flink_agents_durable.engine.java_driver import JavaDriver
 from flink_agents_durable.engine.plan import CompiledAction
 from flink_agents_durable.engine.services import Services
-from flink_agents_durable.testing.simulation.invariants import Result, Transcript
+from flink_agents_durable.testing.simulation.invariants import Result, Transcript, label_of
 
 if TYPE_CHECKING:
     from flink_agents_durable.testing.simulation.attempt import Attempt
 
 
-class WatchedDriver(PythonDriver):
+class _Watching:
     """An action under simulation: a replay has to go through the same steps (D5, P9), and no outcome may reach
     another slot than its own (D6)."""
 
     def __init__(self, action: CompiledAction, port: Any, services: Services) -> None:
-        super().__init__(action, port, services)
+        super().__init__(action, port, services)  # type: ignore[call-arg]
         self._attempt: Attempt = port._engine.ports
         self._run = port._execution.run
         self._labels: dict[int, str] = {}
@@ -28,29 +31,19 @@ class WatchedDriver(PythonDriver):
             invariants.transcript(self._run, port.id) if self._attempt.watched else None
         )
 
+    port: Any
+
     def start(self, event: Any) -> list[Command]:
-        return self._asked(super().start(event))
+        return self._asked(super().start(event))  # type: ignore[misc]
 
     def resolve(self, slot: int, ok: bool, payload: bytes, live: Any) -> list[Command]:
         if self._counts():
             self._given(slot, ok, payload, live)
-        return self._asked(super().resolve(slot, ok, payload, live))
+        return self._asked(super().resolve(slot, ok, payload, live))  # type: ignore[misc]
 
     def end_batch(self, slot: int, expired: list[int]) -> list[Command]:
         self._note("end of batch", slot, *expired)
-        return self._asked(super().end_batch(slot, expired))
-
-    def send(self, event: Any) -> None:
-        self._note("send", event.type, repr(event.attributes))
-        super().send(event)
-
-    def execute(self, spec: Any) -> Any:
-        slot, label = self.next_slot, label_of(spec)
-        self._note("call, synchronously,", slot, label)
-        value = super().execute(spec)
-        self._check_owner(slot, label, value)
-        self._note("get", slot, value)
-        return value
+        return self._asked(super().end_batch(slot, expired))  # type: ignore[misc]
 
     def _given(self, slot: int, ok: bool, payload: bytes, live: Any) -> None:
         self._note("get", slot, ok, payload)
@@ -86,6 +79,37 @@ class WatchedDriver(PythonDriver):
             self._transcript.note(self._run.delivered, entry)
 
 
-def label_of(spec: Any) -> str:
-    """What tells a call from others: its first argument, in the agents of the simulator."""
-    return str(spec.args[0]) if spec.args else str(spec.function_id)
+class WatchedDriver(_Watching, PythonDriver):
+    """An action written in Python."""
+
+    def send(self, event: Any) -> None:
+        self._note("send", event.type, repr(event.attributes))
+        super().send(event)
+
+    def execute(self, spec: Any) -> Any:
+        slot, label = self.next_slot, label_of(spec)
+        self._note("call, synchronously,", slot, label)
+        value = super().execute(spec)
+        self._check_owner(slot, label, value)
+        self._note("get", slot, value)
+        return value
+
+
+class WatchedJavaDriver(_Watching, JavaDriver):
+    """An action whose side of the messages is played by `scripted_java.py`."""
+
+    def _execute(self, slot: int, spec: Any, commands: list[Command]) -> list[Any]:
+        label = label_of(spec)
+        self._note("call, synchronously,", slot, label)
+        answer = super()._execute(slot, spec, commands)
+        self._check_owner(slot, label, answer[1] if len(answer) > 1 else None)
+        return answer
+
+    def _event(self, type: str, attributes: dict[str, Any]) -> Any:
+        self._note("send", type, repr(attributes))
+        return super()._event(type, attributes)
+
+
+def watched(action: CompiledAction) -> Callable[[CompiledAction, Any, Services], Driver]:
+    """The driver that watches this action."""
+    return WatchedJavaDriver if isinstance(action.spec.function, JavaFunction) else WatchedDriver

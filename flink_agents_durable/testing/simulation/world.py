@@ -26,10 +26,10 @@ from flink_agents_durable.testing.simulation.attempt import RETAINED, Attempt, C
 from flink_agents_durable.testing.simulation.checkpoints import CheckpointImage, Restored, facts_in
 from flink_agents_durable.testing.simulation.faults import Faults
 from flink_agents_durable.testing.simulation.history import SHOWN, Step, record_step, told
-from flink_agents_durable.testing.simulation.invariants import Invariants, Result
+from flink_agents_durable.testing.simulation.invariants import Invariants, Result, label_of
 from flink_agents_durable.testing.simulation.log import SimulatedLog
 from flink_agents_durable.testing.simulation.stage import Stage
-from flink_agents_durable.testing.simulation.watched import WatchedDriver, label_of
+from flink_agents_durable.testing.simulation.watched import watched
 
 STEP_LIMIT = 4_000
 """Steps after the last fault: a history that is longer hangs."""
@@ -573,4 +573,4 @@ class World(Stage):
 
 
 def _watched(plan: CompiledPlan) -> CompiledPlan:
-    return CompiledPlan.of([replace(action, make_driver=WatchedDriver) for action in plan.by_name.values()])
+    return CompiledPlan.of([replace(action, make_driver=watched(action)) for action in plan.by_name.values()])
