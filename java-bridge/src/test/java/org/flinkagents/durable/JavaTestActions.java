@@ -541,4 +541,38 @@ public final class JavaTestActions {
         answers.append(ctx.await(ctx.durableExecuteAsync(echo(name + "last"))));
         out(ctx, List.of(name, answers.toString(), seen == null ? 1 : seen + 1));
     }
+
+    /** Nothing, with one id. */
+    private static final DurableCallable<Long> NOTHING =
+            new DurableCallable<>() {
+                @Override
+                public String getId() {
+                    return "nothing";
+                }
+
+                @Override
+                public Class<Long> getResultClass() {
+                    return Long.class;
+                }
+
+                @Override
+                public Long call() {
+                    return 1L;
+                }
+            };
+
+    /** Many calls of nothing. */
+    public static void busy(Event event, RunnerContext ctx) throws Exception {
+        Map<?, ?> input = ((InputEvent) event).getInput(Map.class);
+        for (long n = (Long) input.get("n"); n > 0; n--) {
+            ctx.await(ctx.durableExecuteAsync(NOTHING));
+        }
+        out(ctx, "end");
+    }
+
+    /** Waits for half a second. */
+    public static void waiting(Event event, RunnerContext ctx) throws Exception {
+        ctx.sleep(Duration.ofMillis(500));
+        out(ctx, "end");
+    }
 }
