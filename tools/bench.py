@@ -117,6 +117,27 @@ def kafka() -> None:
         report("kafka", f"{rate:,.0f}", "durable async calls/s on kafka")
 
 
+def fluss() -> None:
+    import bench_fluss  # needs pyfluss, and Maven the first time
+
+    with bench_fluss.server() as server:
+        bare = bench_fluss.measure_bare(server, 4.0, RECORD_BYTES, 10_000)
+        rate = bench_fluss.measure_busy(bench_fluss.store_at(server), 4.0, RECORD_BYTES, 10_000)
+        report(
+            "fluss",
+            f"{rate:,.0f}",
+            "records/s acknowledged by fluss beside a busy task thread, 128 key groups",
+            f"{rate / bare:.2f} of a bare writer ({bare:,.0f}/s)",
+        )
+        read = bench_fluss.measure_tail(server, RECORD_BYTES)
+        report(
+            "fluss", f"{read:.2f}", f"s to open a log with a tail of {bench_fluss.TAIL:,} records and read it"
+        )
+        load = {"inputs": 1000, "keys": 1000, "store": "fluss", "bootstrap": server.bootstrap}
+        rate = marginal({**load, "calls": 20}, {**load, "calls": 140}, lambda load: load.inputs * load.calls)
+        report("fluss", f"{rate:,.0f}", "durable async calls/s on fluss")
+
+
 def sync() -> None:
     rate = marginal(
         {"inputs": 100, "keys": 100, "calls": 100, "kind": "sync"},
@@ -207,7 +228,8 @@ def values() -> None:
 
 
 BENCHES = {
-    f.__name__.rstrip("_"): f for f in (calls, sqlite, kafka, sync, inputs, waiting, idle, bytes_, values)
+    f.__name__.rstrip("_"): f
+    for f in (calls, sqlite, kafka, fluss, sync, inputs, waiting, idle, bytes_, values)
 }
 
 

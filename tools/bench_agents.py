@@ -28,7 +28,7 @@ class Load:
     kind: str = "async"  # or sync, wait, wait-plain, idle, kilobyte
     seconds: float = 0.0
     store: str = "none"
-    bootstrap: str = ""  # of the broker, for the store kafka
+    bootstrap: str = ""  # of the broker or server, for the stores kafka and fluss
 
 
 @dataclass
@@ -124,9 +124,13 @@ def run(load: Load) -> Measured:
     config = Configuration()
     config.set_string("agents.store.type", load.store)
     config.set_string("agents.store.sqlite.path", folder)
-    if load.bootstrap:
+    if load.store == "kafka":
         config.set_string("agents.store.kafka.bootstrap-servers", load.bootstrap)
         config.set_string("agents.store.kafka.topic", Path(folder).name)
+    elif load.store == "fluss":
+        config.set_string("agents.store.fluss.bootstrap-servers", load.bootstrap)
+        config.set_string("agents.store.fluss.table", Path(folder).name)
+        config.set_string("agents.store.fluss.replication-factor", "1")
     env = StreamExecutionEnvironment.get_execution_environment(config)
     env.set_parallelism(1)
     agents = AgentsExecutionEnvironment.get_execution_environment(env)

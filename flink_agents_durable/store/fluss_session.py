@@ -30,7 +30,7 @@ class Session:
         self._connection = connection
         self._table = table
         self._admin = connection.get_admin()
-        self._writer = table.new_append().create_writer()
+        self.writer = table.new_append().create_writer()
         self._values = bucket_values(settings.buckets)
 
     @classmethod
@@ -48,7 +48,7 @@ class Session:
 
     def append(self, group: int, stamp: bytes, value: bytes) -> Any:
         """Send a row, and return the handle that tells about its fate."""
-        return self._writer.append([self._values[group], stamp, value])
+        return self.writer.append([self._values[group], stamp, value])
 
     async def ends(self, groups: Iterable[int]) -> dict[int, int]:
         return await self._offsets(groups, library().OffsetSpec.latest())

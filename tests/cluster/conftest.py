@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.jobs import CLUSTER_SETTINGS, Client, Orders, fluss, kafka, sqlite
+from tests.cluster.jobs import CLUSTER_SETTINGS, Client, Orders, kafka, sqlite
 from tests.cluster.standalone import StandaloneCluster
 from tests.store.fluss_server import FlussServer
 from tests.store.kafka_broker import KafkaBroker
@@ -58,6 +58,6 @@ def orders_on_kafka(
 def orders_on_fluss(
     cluster: StandaloneCluster, client: Client, tmp_path: Path, fluss_server: FlussServer
 ) -> Iterator[Orders]:
-    orders = Orders(cluster, client, tmp_path, fluss(fluss_server.bootstrap, tmp_path))
+    orders = Orders(cluster, client, tmp_path, fluss_server.options(tmp_path.name))
     yield orders
     orders.end()

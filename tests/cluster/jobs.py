@@ -44,17 +44,6 @@ def kafka(bootstrap: str, folder: Path) -> dict[str, str]:
     }
 
 
-def fluss(bootstrap: str, folder: Path) -> dict[str, str]:
-    """A table of its own for the job in this folder."""
-    return {
-        "agents.store.type": "fluss",
-        "agents.store.fluss.bootstrap-servers": bootstrap,
-        "agents.store.fluss.database": "agents",
-        "agents.store.fluss.table": folder.name,
-        "agents.store.fluss.replication-factor": "1",
-    }
-
-
 class Client:
     """A program that submits to the cluster, started once, as its JVM takes longer than the rest of a test."""
 

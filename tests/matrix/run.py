@@ -1,4 +1,4 @@
-"""Runs the matrix: real jobs with the Kafka store, on a cluster, one for each way to lose them.
+"""Runs the matrix: real jobs with a store of a cluster, one for each way to lose them.
 
 Results are kept after each job; a cell that has one is not run again. The table goes to docs/matrix.md.
 """
@@ -24,13 +24,13 @@ from tests.engine.exceptions.server import failing_server
 from tests.matrix import job
 from tests.matrix.agent import DOUBT, FAULT, OUTPUT
 from tests.matrix.cells import FAILOVERS, Cell, matrix, sample
-from tests.matrix.journal import read_slots
+from tests.matrix.journal import Slots, slots_of
+from tests.matrix.stores import Store, own_store
 from tests.matrix.table import write_table
 from tests.matrix.verdict import Ledger, problems
 from tests.soak.notes import lines
-from tests.store.kafka_broker import KafkaBroker
 
-PARALLELISM = 2
+PARALLELISM, MAX_PARALLELISM = 2, 4
 WAIT_SECONDS = 300.0
 """Far above what a recovery takes on an idle machine, which is some seconds: after it the job hangs."""
 
@@ -40,7 +40,7 @@ SETTINGS = {
     "execution.checkpointing.min-pause": "10 h",
     "execution.checkpointing.checkpoints-after-tasks-finish": "false",
     "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
-    "pipeline.max-parallelism": "4",
+    "pipeline.max-parallelism": str(MAX_PARALLELISM),
     # On a busy machine processes do not answer for seconds; those that are killed are noticed at once all the same.
     "heartbeat.timeout": "20s",
     "pekko.ask.timeout": "30s",
@@ -71,14 +71,14 @@ class Job:
     """A job of the matrix and its ledger."""
 
     cluster: StandaloneCluster
-    broker: KafkaBroker
+    store: Store
     url: str
     folder: Path
     failover: str
     job_id: str = ""
 
     @property
-    def topic(self) -> str:
+    def journal(self) -> str:
         return f"journal-{self.folder.name}"
 
     def outputs(self) -> list[str]:
@@ -87,11 +87,12 @@ class Job:
         found = [line.partition(OUTPUT)[2] for log in logs for line in log.splitlines()]
         return [name for name in found if name]
 
+    def slots(self, names: Sequence[str]) -> dict[str, Slots]:
+        return slots_of(self.store.read(self.journal, MAX_PARALLELISM), names)
+
     def submit(self, checkpoint: str | None = None) -> None:
         options = {
-            "agents.store.type": "kafka",
-            "agents.store.kafka.bootstrap-servers": self.broker.bootstrap,
-            "agents.store.kafka.topic": self.topic,
+            **self.store.options(self.journal),
             # Held functions are abandoned when an attempt ends; this is how long it waits for them.
             "agents.close-timeout": "500 ms",
         }
@@ -176,7 +177,7 @@ def run_job(running: Job, cells: Sequence[Cell]) -> dict[str, list[str]]:
     running.feed([cell.name for cell in others])
     running.await_held(others)
     names = [cell.name for cell in cells]
-    while_held = read_slots(running.broker.bootstrap, running.topic, names)
+    while_held = running.slots(names)
     say(f"{len(cells)} cells hold their calls; now: {FAILOVERS[running.failover]}")
     running.lose(checkpoint)
     running.await_held(others, life=2)
@@ -187,13 +188,13 @@ def run_job(running: Job, cells: Sequence[Cell]) -> dict[str, list[str]]:
 
     running.eventually(complete, f"outputs of {len(cells)} cells")
     running.cluster.cancel(running.job_id)
-    at_the_end = read_slots(running.broker.bootstrap, running.topic, names)
+    at_the_end = running.slots(names)
     ledger = Ledger.read(running.folder, running.outputs())
     return {cell.name: problems(cell, ledger, while_held[cell.name], at_the_end[cell.name]) for cell in cells}
 
 
 @contextlib.contextmanager
-def world(folder: Path, broker: KafkaBroker) -> Iterator[Callable[[str], Job]]:
+def world(folder: Path, store: Store) -> Iterator[Callable[[str], Job]]:
     """Cluster and failing server, for jobs one after the other."""
     cluster = StandaloneCluster(folder / "cluster", task_managers=1, slots=2 * PARALLELISM, settings=SETTINGS)
     (cluster.folder / "lib").mkdir(parents=True)
@@ -201,23 +202,13 @@ def world(folder: Path, broker: KafkaBroker) -> Iterator[Callable[[str], Job]]:
     with failing_server() as url:
         try:
             cluster.start()
-            yield lambda failover: Job(cluster, broker, url, folder / failover, failover)
+            yield lambda failover: Job(cluster, store, url, folder / failover, failover)
         finally:
             cluster.stop()
 
 
-@contextlib.contextmanager
-def own_broker(folder: Path) -> Iterator[KafkaBroker]:
-    broker = KafkaBroker(folder)
-    try:
-        broker.start()
-        yield broker
-    finally:
-        broker.kill()
-
-
 def run(
-    cells: Sequence[Cell], folder: Path, broker: KafkaBroker, results: Path | None = None
+    cells: Sequence[Cell], folder: Path, store: Store, results: Path | None = None
 ) -> dict[str, list[str]]:
     """All cells that have no result yet; the problems of each, those of earlier runs too."""
     known = dict(lines(results.parent, results.name)) if results else {}
@@ -225,7 +216,7 @@ def run(
     say(f"{len(cells)} cells, of which {len(cells) - len(left)} have a result")
     if not left:
         return known
-    with world(folder, broker) as job_of:
+    with world(folder, store) as job_of:
         for failover in FAILOVERS:
             mine = [cell for cell in left if cell.failover == failover]
             if not mine:
@@ -243,28 +234,31 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     parser = argparse.ArgumentParser(prog="tools/matrix", description=__doc__)
     parser.add_argument("--sample", action="store_true", help="a few cells, no table")
+    parser.add_argument("--store", choices=["kafka", "fluss"], default="kafka")
     parser.add_argument("--failover", choices=list(FAILOVERS), help="only the job that is lost so; no table")
-    parser.add_argument("--results", type=Path, default=ROOT / ".cache" / "matrix", help="results so far")
+    parser.add_argument("--results", type=Path, help="results so far")
     parser.add_argument("--fresh", action="store_true", help="forget the results so far")
     parser.add_argument("--folder", type=Path, help="kept afterwards; otherwise all is removed")
     options = parser.parse_args()
     cells = sample() if options.sample else matrix()
     if options.failover:
         cells = [cell for cell in cells if cell.failover == options.failover]
-    results = None if options.sample else options.results.resolve()
+    known = options.results or ROOT / ".cache" / ("matrix" if options.store == "kafka" else "matrix-fluss")
+    results = None if options.sample else known.resolve()
     if results:
         results.parent.mkdir(parents=True, exist_ok=True)
         if options.fresh:
             results.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="matrix-") as folder:
         place = options.folder.resolve() if options.folder else Path(folder)
-        with own_broker(place / "kafka") as broker:
-            found = run(cells, place, broker, results)
+        with own_store(options.store, place / options.store) as store:
+            found = run(cells, place, store, results)
     bad = {name: wrong for name, wrong in found.items() if wrong}
     for name, wrong in bad.items():
         print(f"{name}: {'; '.join(wrong)}")
     if not options.sample and not options.failover:
-        write_table(ROOT / "docs" / "matrix.md", found)
+        page = "matrix.md" if options.store == "kafka" else f"matrix-{options.store}.md"
+        write_table(ROOT / "docs" / page, found, options.store)
     say(f"{len(found) - len(bad)} of {len(found)} cells are right")
     sys.exit(1 if bad else 0)
 

@@ -19,7 +19,7 @@ TITLES = {
 HEAD = """# Calls, outcomes and failures
 
 Written by `tools/matrix`: {right} of {all} runs of cells are right. Each cell is an input of a real PyFlink job
-with the Kafka store, on a cluster of its own. It makes a call that ends before the job is lost and one that is under
+with the {store} store, on a cluster of its own. It makes a call that ends before the job is lost and one that is under
 way when it is lost, and counts as right when all of this holds:
 
 - each call was made as often as it should be: a recorded one once, one in doubt once more, or its reconciler in
@@ -34,7 +34,7 @@ its shapes is combined with each form once. A letter in brackets is a cell that 
 """
 
 
-def write_table(path: Path, found: Mapping[str, Sequence[str]]) -> None:
+def write_table(path: Path, found: Mapping[str, Sequence[str]], store: str) -> None:
     columns = [(form, reconciler) for form in FORMS for reconciler in (False, True)]
     header = ["outcome of the call", *(TITLES[form] + (" +r" if kept else "") for form, kept in columns)]
     rows = [header, ["---"] * len(header)]
@@ -47,7 +47,7 @@ def write_table(path: Path, found: Mapping[str, Sequence[str]]) -> None:
         rows.append([title, *cells])
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     right = sum(not wrong for wrong in found.values())
-    path.write_text(f"{HEAD.format(right=right, all=len(found))}\n{table}\n")
+    path.write_text(f"{HEAD.format(right=right, all=len(found), store=store.capitalize())}\n{table}\n")
 
 
 def letter(cell: Cell, found: Mapping[str, Sequence[str]]) -> str:

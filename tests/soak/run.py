@@ -75,6 +75,8 @@ class Disturbances:
     def one(self) -> str:
         if not self._next:
             kinds = [self.kill_task_manager, self.kill_broker, self.kill_model_server, self.rescale]
+            if self.world.fluss is not None:
+                kinds.append(self.kill_tablet_server)
             self._next = [self.kill_task_manager, *kinds]
             self.choice.shuffle(self._next)
         kind = self._next.pop()
@@ -98,6 +100,13 @@ class Disturbances:
         time.sleep(away)
         self.world.broker.start()
         return f"SIGKILL of the broker, {away:.1f} s away"
+
+    def kill_tablet_server(self) -> str:
+        fluss = self.world.fluss
+        assert fluss is not None
+        number, away = self.choice.randrange(fluss.tablets), self.choice.uniform(0, 5)
+        fluss.restart_tablet(number, away)
+        return f"SIGKILL of tablet server {number} of Fluss, {away:.1f} s away"
 
     def kill_model_server(self) -> str:
         self.world.model.kill()
@@ -160,7 +169,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     parser = argparse.ArgumentParser(prog="tools/soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5.0, help="how long it is disturbed")
-    parser.add_argument("--store", choices=["kafka", "sqlite"], default="kafka")
+    parser.add_argument("--store", choices=["kafka", "fluss", "sqlite"], default="kafka")
     parser.add_argument("--seed", type=int, default=None, help="of the disturbances")
     parser.add_argument("--folder", type=Path, default=None, help="kept afterwards; otherwise all is removed")
     options = parser.parse_args()

@@ -18,6 +18,7 @@ from tests.cluster.standalone import ROOT, ClusterError, StandaloneCluster, free
 from tests.soak import job
 from tests.soak.notes import lines
 from tests.soak.verdict import Output
+from tests.store.fluss_server import FlussServer
 from tests.store.kafka_broker import KafkaBroker
 
 CONNECTOR = "5.0.0-2.2"
@@ -83,6 +84,7 @@ class World:
     broker: KafkaBroker
     cluster: StandaloneCluster
     model: ModelServer
+    fluss: FlussServer | None = None
     job_id: str = ""
     parallelism: int = 2
 
@@ -109,6 +111,8 @@ class World:
     def store_options(self) -> dict[str, str]:
         if self.store == "sqlite":
             return {"agents.store.type": "sqlite", "agents.store.sqlite.path": str(self.folder / "store")}
+        if self.fluss is not None:
+            return self.fluss.options(STORE)
         return {
             "agents.store.type": "kafka",
             "agents.store.kafka.bootstrap-servers": self.broker.bootstrap,
@@ -203,17 +207,23 @@ def running_world(folder: Path, store: str) -> Iterator[World]:
     (cluster.folder / "lib" / jar.name).symlink_to(jar)
     broker = KafkaBroker(folder / "kafka")
     model = ModelServer(free_ports("127.0.0.1", 1)[0])
+    # Three, so that one can be killed: with one replica it would forget what it had acknowledged.
+    fluss = FlussServer(folder / "fluss", tablets=3) if store == "fluss" else None
     try:
         broker.start()
+        if fluss is not None:
+            fluss.start()
         topics = [NewTopic(INPUTS, INPUT_PARTITIONS, 1), NewTopic(OUTPUTS, 1, 1)]
         for made in broker.admin().create_topics(topics).values():
             made.result()
         model.start()
         cluster.start()
-        world = World(folder, store, broker, cluster, model)
+        world = World(folder, store, broker, cluster, model, fluss)
         world.submit()
         yield world
     finally:
         cluster.stop()
         model.kill()
         broker.kill()
+        if fluss is not None:
+            fluss.kill()

@@ -52,6 +52,8 @@ zookeeper.path.root: /fluss
 # Back in some instead of 33 seconds after a SIGKILL.
 zookeeper.client.session-timeout: 3s
 remote.data.dir: {folder}/remote
+# An acknowledged row survives the loss of any one of several servers.
+log.replica.min-in-sync-replicas-number: {in_sync}
 internal.listener.name: PLAIN
 security.protocol.map: SECURE:sasl
 security.sasl.enabled.mechanisms: plain
@@ -76,11 +78,15 @@ class FlussServer:
         self._tablets: dict[int, JavaProcess] = {}
         keeper, plain, secure, *ports = free_ports(3 + 2 * tablets)
         self.bootstrap, self.secure_bootstrap = f"127.0.0.1:{plain}", f"127.0.0.1:{secure}"
+        self.tablets = tablets
         self._coordinator_ports = plain, secure
         self._tablet_ports = list(zip(ports[::2], ports[1::2], strict=True))
         users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
         (folder / "zookeeper.cfg").write_text(_ZOOKEEPER.format(folder=folder, port=keeper))
-        (folder / "server.yaml").write_text(_SERVER.format(folder=folder, port=keeper, users=users))
+        in_sync = min(tablets, 2)
+        (folder / "server.yaml").write_text(
+            _SERVER.format(folder=folder, port=keeper, users=users, in_sync=in_sync)
+        )
 
     def start(self) -> None:
         """Returns when a table can be made."""
@@ -115,6 +121,22 @@ class FlussServer:
         for server in servers:
             if server is not None:
                 server.kill()
+
+    def restart_tablet(self, number: int, away: float = 0.0) -> None:
+        """SIGKILL, and a new one on the same data after some seconds. Not waited for."""
+        self.kill_tablet(number)
+        time.sleep(away)
+        self.start_tablet(number)
+
+    def options(self, table: str) -> dict[str, str]:
+        """Of a job with a table of its own, as safe as this cluster can keep it."""
+        return {
+            "agents.store.type": "fluss",
+            "agents.store.fluss.bootstrap-servers": self.bootstrap,
+            "agents.store.fluss.database": DATABASE,
+            "agents.store.fluss.table": table,
+            "agents.store.fluss.replication-factor": str(min(self.tablets, 3)),
+        }
 
     def pause(self, number: int = 0) -> None:
         self._tablets[number].pause()

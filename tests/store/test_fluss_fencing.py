@@ -104,7 +104,7 @@ def test_k13_of_two_that_take_over_from_each_other_at_once_one_stays_at_most(att
 # -- servers that are killed ---------------------------------------------------------------------------------
 
 
-def outcome_under_kills(attempts: Attempts, server: FlussServer, kills: int, tablets: int) -> None:
+def outcome_under_kills(attempts: Attempts, server: FlussServer, kills: int) -> None:
     """A writer under load while tablet servers are killed and started again, one at a time."""
     chance = random.Random(5)
     zombies = [Zombie(attempt, f"z{n}") for n, attempt in enumerate(open_all(attempts, shares(2)))]
@@ -112,9 +112,7 @@ def outcome_under_kills(attempts: Attempts, server: FlussServer, kills: int, tab
         reached = [zombie.acknowledged for zombie in zombies]
         for zombie, count in zip(zombies, reached, strict=True):
             zombie.await_acknowledged(count + 200)
-        victim = chance.randrange(tablets)
-        server.kill_tablet(victim)
-        server.start_tablet(victim)
+        server.restart_tablet(chance.randrange(server.tablets))
     for zombie in zombies:
         zombie.await_acknowledged(zombie.acknowledged + 200)
     owners = open_all(attempts, shares(3))
@@ -131,8 +129,7 @@ def test_s7_p20_a_server_killed_under_load_loses_nothing_without_a_word(
     (attempt,) = open_all(attempts, [GROUPS])
     zombie = Zombie(attempt, "z")
     zombie.await_acknowledged(500)
-    fluss_server.kill_tablet()
-    fluss_server.start_tablet()
+    fluss_server.restart_tablet(0)
     zombie.await_acknowledged(zombie.acknowledged + 500)  # or until it has ended
     failure: DurableExecutionError | None = None
     if zombie.failure is None:
@@ -157,7 +154,7 @@ def test_s7_p21_p22_with_three_replicas_servers_that_are_killed_lose_nothing(
         server.start()
         attempts = attempts_on(server, table, replicas=3)
         try:
-            outcome_under_kills(attempts, server, kills=6, tablets=3)
+            outcome_under_kills(attempts, server, kills=6)
         finally:
             attempts.close()
     finally:
