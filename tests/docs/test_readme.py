@@ -48,8 +48,7 @@ def test_shell_snippets_name_programs_of_the_checkout() -> None:
 
 def test_the_table_of_options_is_complete_and_its_defaults_are_right() -> None:
     rows = dict(re.findall(r"^\| `(agents\.[^`]+)` \| (.+?) \|", README, re.MULTILINE))
-    works = {option.key: option for option in AgentOptions.all() if option.planned is not True}
-    works = {key: option for key, option in works.items() if not key.startswith("agents.store.fluss")}
+    works = {option.key: option for option in AgentOptions.all()}
     assert set(rows) == set(works)
     for key, option in works.items():
         if option.default not in (None, ""):
