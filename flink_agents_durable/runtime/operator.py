@@ -75,7 +75,9 @@ class TaskFailedError(RuntimeError):
     """Carries a formatted traceback: of a Python error only the first argument reaches Java."""
 
 
-def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator | FailedOperator:
+def open_operator(
+    host: Host, settings: Mapping[str, Any], load: Callable[[bytes], AgentPlan] = AgentPlan.load
+) -> AgentOperator | FailedOperator:
     """Called by Java when it opens the operator; then come the restored state and `start`.
 
     Never raises, as no method with several arguments may: pemja 0.5.7 crashes the JVM on that. A method with
@@ -85,7 +87,7 @@ def open_operator(host: Host, settings: Mapping[str, Any]) -> AgentOperator | Fa
         with _formatted():
             lazies = LazyObjects()
             with collect_lazy() as loaded:
-                plan = AgentPlan.load(bytes(settings["plan"]))
+                plan = load(bytes(settings["plan"]))
             lazies.add(loaded)
             tune_collector()
             return AgentOperator(HostLink(host), TaskSettings.of(settings), plan, lazies)

@@ -124,7 +124,7 @@ class OperatorPorts:
         self.items.append(timestamp)
 
     def emit_dead_letter(self, letter: DeadLetter, timestamp: int | None) -> None:
-        self.items.append((pickled(letter), timestamp))  # a pair is for the side output
+        self.items.append((self._encode(letter), timestamp))  # a pair is for the side output
 
     def input_done(self, segment: int) -> None:
         self._gate.done(segment)

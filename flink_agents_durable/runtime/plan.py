@@ -35,7 +35,7 @@ class AgentPlan:
     """Classes that travel by value. In one pickle with the agent, so that they are those of its objects."""
     key_encoding: str = KEY_ENCODING
     encode_output: Callable[[Any], bytes] | None = None
-    """Outputs as the stream behind the operator wants them; None: pickled."""
+    """Outputs and dead letters as the streams behind the operator want them; None: pickled."""
     extra_actions: Sequence[ActionSpec] = ()
     """Built-in actions, after the agent's own."""
 

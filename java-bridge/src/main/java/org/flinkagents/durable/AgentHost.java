@@ -76,10 +76,10 @@ public final class AgentHost {
      * The actions written in Java; made when Python first asks, with so many workers. Task thread.
      */
     public JavaActions javaActions(int workers) {
-        owner();
+        DurableAgentOperator current = owner();
         if (javaActions == null) {
             ClassLoader loader = Thread.currentThread().getContextClassLoader();
-            javaActions = new JavaActions(workers, loader, this::callEnded);
+            javaActions = new JavaActions(current.javaAgent(), workers, loader, this::callEnded);
         }
         return javaActions;
     }

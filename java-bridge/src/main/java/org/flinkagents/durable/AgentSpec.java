@@ -4,7 +4,7 @@ import java.io.Serializable;
 import java.util.Objects;
 
 /** What {@code apply()} knows of an agent; travels with the job. */
-final class AgentSpec implements Serializable {
+public final class AgentSpec implements Serializable {
     private static final long serialVersionUID = 1L;
 
     final String uid;
@@ -18,6 +18,9 @@ final class AgentSpec implements Serializable {
     /** Whether an action may emit dead letters, so that somebody has to read them (K14). */
     final boolean deadLetters;
 
+    /** The object whose methods are the actions of its class, or null. */
+    final Serializable javaAgent;
+
     AgentSpec(String uid, byte[] plan, long maxInFlight, long closeTimeoutMillis) {
         this(uid, plan, maxInFlight, closeTimeoutMillis, 1, false);
     }
@@ -29,6 +32,17 @@ final class AgentSpec implements Serializable {
             long closeTimeoutMillis,
             int inputBatch,
             boolean deadLetters) {
+        this(uid, plan, maxInFlight, closeTimeoutMillis, inputBatch, deadLetters, null);
+    }
+
+    public AgentSpec(
+            String uid,
+            byte[] plan,
+            long maxInFlight,
+            long closeTimeoutMillis,
+            int inputBatch,
+            boolean deadLetters,
+            Serializable javaAgent) {
         if (maxInFlight < 1) {
             throw new IllegalArgumentException("maxInFlight must be at least 1: " + maxInFlight);
         }
@@ -38,5 +52,6 @@ final class AgentSpec implements Serializable {
         this.closeTimeoutMillis = closeTimeoutMillis;
         this.inputBatch = inputBatch;
         this.deadLetters = deadLetters;
+        this.javaAgent = javaAgent;
     }
 }

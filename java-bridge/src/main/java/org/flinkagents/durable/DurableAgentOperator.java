@@ -441,6 +441,10 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         }
     }
 
+    Object javaAgent() {
+        return spec.javaAgent;
+    }
+
     AgentState state() {
         return state;
     }

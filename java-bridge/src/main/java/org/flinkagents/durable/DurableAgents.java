@@ -16,7 +16,7 @@ import org.apache.flink.util.OutputTag;
 /** Where Python adds an agent to a job. */
 public final class DurableAgents {
     /** Few enough that a barrier or another key waits no more than some milliseconds for them. */
-    private static final int INPUT_BATCH = 64;
+    public static final int INPUT_BATCH = 64;
 
     private DurableAgents() {}
 
@@ -41,14 +41,21 @@ public final class DurableAgents {
             long closeTimeoutMillis,
             boolean deadLetters,
             String pythonModule) {
+        AgentSpec spec =
+                new AgentSpec(
+                        uid, plan, maxInFlight, closeTimeoutMillis, INPUT_BATCH, deadLetters, null);
+        return apply(input, name, spec, pythonModule);
+    }
+
+    /** As above. */
+    public static DataStream<byte[]> apply(
+            DataStream<Row> input, String name, AgentSpec spec, String pythonModule) {
         if (input.getExecutionEnvironment().getConfiguration().get(ExecutionOptions.RUNTIME_MODE)
                 == RuntimeExecutionMode.BATCH) {
             throw new IllegalStateException(
                     "Durable agents do not run in BATCH execution: set"
                             + " execution.runtime-mode to STREAMING");
         }
-        AgentSpec spec =
-                new AgentSpec(uid, plan, maxInFlight, closeTimeoutMillis, INPUT_BATCH, deadLetters);
         return transform(input, name, spec, PemjaRuntime.factory(pythonModule));
     }
 

@@ -7,7 +7,7 @@ import org.flinkagents.durable.api.DurableExecutionException;
 import org.flinkagents.durable.api.Event;
 import org.flinkagents.durable.api.RunnerContext;
 
-/** A method {@code (Event, RunnerContext)}: static, or of the one object of its class. */
+/** A method {@code (Event, RunnerContext)}: static, of the agent, or of an object of its class. */
 final class ActionMethod {
     private final Method method;
     private final Object target;
@@ -17,7 +17,7 @@ final class ActionMethod {
         this.target = target;
     }
 
-    static ActionMethod find(ClassLoader loader, String className, String name) {
+    static ActionMethod find(Object agent, ClassLoader loader, String className, String name) {
         Class<?> type;
         try {
             // Initialised here: an initialiser under a continuation would pin it.
@@ -32,7 +32,7 @@ final class ActionMethod {
         Method method = find(type, name);
         method.setAccessible(true);
         return new ActionMethod(
-                method, Modifier.isStatic(method.getModifiers()) ? null : instance(type));
+                method, Modifier.isStatic(method.getModifiers()) ? null : target(agent, type));
     }
 
     private static Method find(Class<?> type, String name) {
@@ -53,6 +53,10 @@ final class ActionMethod {
                 && Event.class.isAssignableFrom(parameters[0])
                 && parameters[1] == RunnerContext.class
                 && !method.isBridge();
+    }
+
+    private static Object target(Object agent, Class<?> type) {
+        return agent != null && agent.getClass() == type ? agent : instance(type);
     }
 
     private static Object instance(Class<?> type) {

@@ -22,15 +22,18 @@ public final class JavaActions {
     private static final AtomicBoolean PIN_LOGGED = new AtomicBoolean();
 
     private final ClassLoader loader;
+    private final Object agent;
     private final Map<Long, Execution> executions = new ConcurrentHashMap<>();
     private final Map<String, ActionMethod> methods = new HashMap<>();
     private final CallPool pool;
     private PyObject server;
 
     /**
+     * @param agent the object whose methods the actions of its class are, or null
      * @param wake tells the task from any thread that a call has ended
      */
-    public JavaActions(int workers, ClassLoader loader, Runnable wake) {
+    public JavaActions(Object agent, int workers, ClassLoader loader, Runnable wake) {
+        this.agent = agent;
         this.loader = loader;
         this.pool = new CallPool(workers, loader, wake);
     }
@@ -128,7 +131,7 @@ public final class JavaActions {
 
     ActionMethod method(String className, String name) {
         return methods.computeIfAbsent(
-                className + "." + name, key -> ActionMethod.find(loader, className, name));
+                className + "." + name, key -> ActionMethod.find(agent, loader, className, name));
     }
 
     /** From a frame that cannot be suspended: Python answers at once, as the whole task waits. */

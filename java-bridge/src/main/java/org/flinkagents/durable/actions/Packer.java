@@ -10,7 +10,7 @@ import org.flinkagents.durable.api.DurableSerializationException;
 import org.flinkagents.durable.api.Values;
 
 /** Writes MessagePack, which Python reads fast and which, unlike JSON, has bytes. */
-final class Packer {
+public final class Packer {
     /** Bounds a value that contains itself, long before the stack ends. */
     private static final int MAX_DEPTH = 200;
 
@@ -18,7 +18,7 @@ final class Packer {
     private int size;
     private int depth;
 
-    static byte[] pack(Object value) {
+    public static byte[] pack(Object value) {
         return new Packer().value(value).toBytes();
     }
 

@@ -11,7 +11,7 @@ import java.util.UUID;
 /**
  * Reads MessagePack as Python writes it: null, Boolean, Long, Double, String, byte[], List, Map.
  */
-final class Unpacker {
+public final class Unpacker {
     private final byte[] data;
     private int place;
 
@@ -19,7 +19,7 @@ final class Unpacker {
         this.data = data;
     }
 
-    static Object unpack(byte[] data) {
+    public static Object unpack(byte[] data) {
         return new Unpacker(data).value();
     }
 
