@@ -188,7 +188,7 @@ def record(engine: Engine, slot: Slot) -> None:
     """A resolution meets who waits for it: its record has to be durable before it is delivered. Keeps P3."""
     run, id = slot.execution.run, slot.spec.function_id
     _, ok, payload = run.key.early[id]
-    limit = engine.ports.max_record_bytes
+    limit = engine.max_record_bytes
     if limit is not None and len(payload) + 512 > limit:
         error = RecordTooLargeError(
             f"the value of awakeable {id} takes {len(payload)} bytes; the action state store takes {limit}:"

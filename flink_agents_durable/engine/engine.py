@@ -97,6 +97,7 @@ class Engine:
         self.live_runs = 0
         self.in_flight = 0
         self.now = 0
+        self.max_record_bytes: int | None = None  # of the store, which is open when the engine resumes
         self.ended: BaseException | None = None
         self._next_call = 0
         self._durable = 0  # batches that are known to be durable before `acknowledge` says so
@@ -119,6 +120,7 @@ class Engine:
     def resume(self, now: int) -> None:
         """Merge snapshot and tail, and restart every unfinished execution from its beginning (L1)."""
         self._enter(now)
+        self.max_record_bytes = self.ports.max_record_bytes
         assert self._resumption is not None
         resumption, self._resumption = self._resumption, None
         for ks in resumption.merge():
@@ -465,16 +467,15 @@ class Engine:
             return
         if not ks.dirty:
             self.mark(ks)
-        if kind == CUT:
-            mismatch.apply_cut(entry)
-            self.advance(run)
-            return
-        if kind == RESERVED:
-            self._apply_reservation(entry)
-            return
         slot = entry.slot
         if slot is None:
-            return  # the begin of the run
+            if kind == CUT:  # else: the begin of the run
+                mismatch.apply_cut(entry)
+                self.advance(run)
+            return
+        if kind == RESERVED:
+            self._apply_reservation(entry, slot)
+            return
         execution = slot.execution
         if run.executions.get(execution.id) is not execution:
             return  # it has ended, or started again
@@ -482,9 +483,16 @@ class Engine:
         ks.journal_new[number] = entry.data
         if execution.given:
             remember_live(execution, entry.data)
-        if kind == ATTEMPT:
+        if kind == OUTCOME:
+            is_delivery = slot.state == RECORDED
+        elif kind == ATTEMPT:
             self.retrying.applied(entry)
-        elif kind != SYNC_OUTCOME and (slot.state == RECORDED or ends_calls(kind, execution, entry.slots)):
+            return
+        else:
+            is_delivery = kind != SYNC_OUTCOME and (
+                slot.state == RECORDED or ends_calls(kind, execution, entry.slots)
+            )
+        if is_delivery:
             live = NOT_LIVE if self._strict else entry.live
             self._stepper.deliver(slot, kind, number, entry.time, entry.ok, entry.payload, live, entry.slots)
             if run.starting or not run.executions:
@@ -495,10 +503,9 @@ class Engine:
                 if run.open_calls == 0 or ks.counted == 0:
                     self.recount(ks)
 
-    def _apply_reservation(self, entry: Entry) -> None:
+    def _apply_reservation(self, entry: Entry, slot: Slot) -> None:
         """Slots are PENDING in the store: their calls may start (P10)."""
-        run, slot = entry.run, entry.slot
-        assert slot is not None
+        run = entry.run
         run.key.journal_new[entry.number] = entry.data
         execution = slot.execution
         if execution.id in run.done:
@@ -526,7 +533,7 @@ class Engine:
                 )
         if not ok:
             payload = encode_failure(value, self.codec)
-        limit = self.ports.max_record_bytes
+        limit = self.max_record_bytes
         if limit is not None and len(payload) + 512 > limit:
             ok, value = (
                 False,

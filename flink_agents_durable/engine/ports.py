@@ -45,7 +45,7 @@ class Ports(Protocol):
 
     @property
     def max_record_bytes(self) -> int | None:
-        """The largest record that the store takes; known once it is open."""
+        """The largest record that the store takes; asked once, when the engine resumes and the store is open."""
 
     def append(self, records: list[tuple[int, bytes]]) -> None:
         """Hand one batch of (key group, record) to the store; `Engine.acknowledge` reports it later."""

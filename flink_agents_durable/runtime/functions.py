@@ -22,7 +22,7 @@ def is_async(function: object) -> bool:
     if type(function) is FunctionType:
         if function.__code__.co_flags & inspect.CO_COROUTINE:
             return True
-        return _is_marked(function)
+        return bool(function.__dict__) and _is_marked(function)
     return _is_marked(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Protocol
 
 from flink_agents_durable.engine.interruption import is_interruption
@@ -101,5 +102,5 @@ def flattened(updates: Sequence[tuple[bytes, Sequence[StateEntry]]]) -> tuple[An
     flat: list[Any] = []
     for key, changed in updates:
         flat.append(key)
-        flat.append(tuple(field for entry in changed for field in entry))
+        flat.append(tuple(chain.from_iterable(changed)))
     return tuple(flat)
