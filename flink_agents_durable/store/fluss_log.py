@@ -44,7 +44,7 @@ MAX_VALUE_BYTES = 1_000_000
 WINDOW_BYTES = 16 * 1024 * 1024
 """On their way at a time: a quarter of the buffer of the library, which blocks when that is full."""
 
-PATIENCE_SECONDS, LONGEST_PATIENCE = 2.0, 8.0
+PATIENCE_SECONDS, LONGEST_PATIENCE = 3.0, 12.0
 """Without a sign of a row that was sent, its connection counts as broken: the library's may hang for good after
 its server was restarted. Doubled each time, as a server that is only slow would be loaded more."""
 
@@ -273,7 +273,7 @@ class FlussLog:
             await asyncio.wait({task}, timeout=SLICE_SECONDS)
             if time.monotonic() >= min(deadline, self.give_up_at):
                 task.cancel()
-                await asyncio.wait({task})
+                await asyncio.gather(task, return_exceptions=True)
                 raise asyncio.TimeoutError
         task.result()
 
