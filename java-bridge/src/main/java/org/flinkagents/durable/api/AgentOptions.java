@@ -62,9 +62,7 @@ public final class AgentOptions {
     public static final ConfigOption<Integer> CALL_MAX_CONCURRENCY =
             number("agents.call.max-concurrency").defaultValue(10_000);
 
-    /**
-     * Threads that run durable calls, and on a JDK before 21 so many Java actions wait at a time.
-     */
+    /** Threads that run durable calls, started as needed. */
     public static final ConfigOption<Integer> CALL_WORKERS =
             number("agents.call.workers").defaultValue(128);
 

@@ -1,6 +1,7 @@
 package org.flinkagents.durable.api;
 
 import java.lang.reflect.Type;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.Callable;
 
@@ -42,5 +43,37 @@ public interface DurableCallable<T> {
      */
     default Callable<T> reconciler() {
         return null;
+    }
+
+    /**
+     * A call of a function, for {@code ctx.durableExecuteAsync(DurableCallable.of("judge",
+     * String.class, () -> judge(text), text))}.
+     *
+     * @param arguments what the call is made with, see {@link #arguments()}
+     */
+    static <T> DurableCallable<T> of(
+            String id, Class<T> resultClass, Callable<? extends T> function, Object... arguments) {
+        List<?> given = Arrays.asList(arguments.clone());
+        return new DurableCallable<T>() {
+            @Override
+            public String getId() {
+                return id;
+            }
+
+            @Override
+            public Class<T> getResultClass() {
+                return resultClass;
+            }
+
+            @Override
+            public T call() throws Exception {
+                return function.call();
+            }
+
+            @Override
+            public List<?> arguments() {
+                return given;
+            }
+        };
     }
 }
