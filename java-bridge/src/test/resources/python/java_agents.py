@@ -26,6 +26,16 @@ async def greet(event, ctx):
     ctx.send_event(Event("to_java", {"bytes": b"\x00\xff", "pair": (1, 2)}))
 
 
+def remote(label):
+    return f"{label}?"
+
+
+async def act(event, ctx):
+    """What became an action in Java: its first call is recorded, its second one never ends."""
+    ctx.send_event(OutputEvent(await ctx.durable_execute_async(remote, "a")))
+    await ctx.awakeable()[1]
+
+
 def encode(value):
     return json.dumps(value, sort_keys=True, default=repr).encode()
 
@@ -54,6 +64,8 @@ def open_operator(host, settings):
     for name, trigger, class_name, method in what["actions"]:
         agent.add_action(name, trigger, JavaFunction(class_name, method), config_value=7)
     agent.add_action("listen", "to_python", listen)
+    if what.get("python"):
+        agent.add_action("act", InputEvent, act)
     if what.get("greet"):
         agent.add_action("greet", InputEvent, greet)
     options = {"agents.store.type": "none", **what.get("options", {})}

@@ -84,6 +84,13 @@ public final class AgentHost {
         return javaActions;
     }
 
+    /**
+     * How many runs may be in flight: where each Java action holds a thread, as many as workers.
+     */
+    long capacity(long maxInFlight) {
+        return javaActions == null ? maxInFlight : javaActions.capacity(maxInFlight);
+    }
+
     private void callEnded() {
         signal();
         wake();

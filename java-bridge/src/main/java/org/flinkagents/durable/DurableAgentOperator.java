@@ -291,7 +291,8 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
 
     /** The input is in the engine by now, so that a checkpoint in here has it. Keeps K1. */
     private void awaitCapacity() throws Exception {
-        if (inFlight < spec.maxInFlight) {
+        long capacity = host.capacity(spec.maxInFlight);
+        if (inFlight < capacity) {
             return;
         }
         admitInputs();
@@ -299,7 +300,7 @@ final class DurableAgentOperator extends AbstractStreamOperator<byte[]>
         long limit = getProcessingTimeService().getCurrentProcessingTime() + YIELD_LIMIT_MILLIS;
         ScheduledFuture<?> timer =
                 getProcessingTimeService().registerTimer(limit, time -> over.set(true));
-        while (inFlight >= spec.maxInFlight && !over.get()) {
+        while (inFlight >= capacity && !over.get()) {
             mailbox.yield();
         }
         timer.cancel(false);

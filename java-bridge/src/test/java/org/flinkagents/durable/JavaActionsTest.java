@@ -8,6 +8,7 @@ import static org.flinkagents.durable.JavaAgents.plan;
 import static org.flinkagents.durable.JavaAgents.sorted;
 import static org.flinkagents.durable.JavaAgents.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
@@ -152,5 +153,59 @@ class JavaActionsTest {
             assertTrue(seen.contains("\"pair\": [1, 2]"), seen);
             assertTrue(seen.contains("\"id\": true"), seen);
         }
+    }
+
+    @Test
+    void p13AnActionThatMovesFromPythonToJavaIsAMismatchThatIsNamed() throws Exception {
+        Map<String, Object> options =
+                Map.of(
+                        "agents.store.type", "sqlite",
+                        "agents.store.sqlite.path", folder.toString(),
+                        "agents.mismatch-policy", "fail",
+                        "agents.job-id", "java");
+        try (Harness harness = open(plan(List.of(), options, Map.of("python", true)))) {
+            input(harness, "k");
+            assertEquals(List.of("\"a?\""), outputs(harness, 1));
+        }
+        try (Harness harness = open(plan("steps", folder, Map.of("options", options)))) {
+            Throwable end =
+                    assertThrows(
+                            Throwable.class,
+                            () -> {
+                                input(harness, "k");
+                                outputs(harness, 1);
+                            });
+            String text = end + "" + end.getCause();
+            assertTrue(text.contains("java_agents.remote"), text);
+            assertTrue(text.contains("java:call"), text);
+            assertEquals(List.of(), made());
+        }
+    }
+
+    /** Where each action holds a thread, inputs behind as many as workers wait for their ends. */
+    @Test
+    void theFallbackIsBoundedByTheWorkers() throws Exception {
+        List.of("x", "y").forEach(key -> JavaTestActions.hold(key + "a"));
+        Thread opener =
+                new Thread(
+                        () -> {
+                            while (!made().contains("ya")) {
+                                Thread.onSpinWait();
+                            }
+                            List.of("x", "y")
+                                    .forEach(k -> JavaTestActions.hold(k + "a").countDown());
+                        });
+        opener.setDaemon(true);
+        opener.start();
+        Map<String, Object> few = Map.of("options", Map.of("agents.call.workers", 2));
+        try (Harness harness = open(plan("steps", null, few))) {
+            input(harness, "x");
+            input(harness, "y");
+            if (Runtime.version().feature() < 21) {
+                assertTrue(harness.emitted().size() >= 3, "one of them has ended");
+            }
+            assertEquals(6, outputs(harness, 6).size());
+        }
+        opener.join();
     }
 }

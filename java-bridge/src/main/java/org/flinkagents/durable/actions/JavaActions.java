@@ -26,6 +26,7 @@ public final class JavaActions {
     private final Map<Long, Execution> executions = new ConcurrentHashMap<>();
     private final Map<String, ActionMethod> methods = new HashMap<>();
     private final CallPool pool;
+    private final int workers;
     private PyObject server;
 
     /**
@@ -35,6 +36,7 @@ public final class JavaActions {
     public JavaActions(Object agent, int workers, ClassLoader loader, Runnable wake) {
         this.agent = agent;
         this.loader = loader;
+        this.workers = workers;
         this.pool = new CallPool(workers, loader, wake);
     }
 
@@ -43,11 +45,6 @@ public final class JavaActions {
     /** Takes the Python object whose {@code serve(commands)} answers a pinned frame. */
     public void serveBy(Object server) {
         this.server = (PyObject) server;
-    }
-
-    /** Whether actions wait without a thread of their own. */
-    public boolean hasContinuations() {
-        return Coroutines.useContinuations();
     }
 
     /** Begins an execution; gives its commands. */
@@ -123,6 +120,11 @@ public final class JavaActions {
         pool.close();
         methods.clear();
         server = null;
+    }
+
+    /** How many runs may be in flight. */
+    public long capacity(long maxInFlight) {
+        return Coroutines.useContinuations() ? maxInFlight : Math.min(maxInFlight, workers);
     }
 
     ClassLoader loader() {
