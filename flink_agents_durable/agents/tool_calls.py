@@ -65,7 +65,7 @@ def _future(
     tool = find_tool(str(function["name"]))
     arguments = function.get("arguments") or {}
     tool.validate_arguments(arguments)
-    return ctx.durable_execute_async(tool.invoke, dict(arguments), options=tool.call_options)
+    return ctx.durable_execute_async(tool.durable_call, dict(arguments), options=tool.call_options)
 
 
 def _result(call: Mapping[str, Any], outcome: Outcome[Any]) -> ToolResult:

@@ -10,7 +10,8 @@ from flink_agents_durable.api.errors import ConfigurationError
 
 @dataclass(frozen=True)
 class JavaFunction:
-    """A Java method `(Event, RunnerContext)` as an action: `agent.add_action("name", InputEvent, JavaFunction(...))`.
+    """A Java method `(Event, RunnerContext)` as an action: `agent.add_action("name", InputEvent, JavaFunction(...))`,
+    or a static method of any parameters as what a durable call of a Python action runs, by position.
 
     The class is found by the job's class loader: send its jar with the job. The method is static, or of an object
     that is made once a subtask by the constructor without parameters. Its durable calls have the same guarantees
@@ -24,6 +25,14 @@ class JavaFunction:
         for name, value in (("class name", self.class_name), ("method", self.method)):
             if not isinstance(value, str) or not value:
                 raise ConfigurationError(f"JavaFunction takes the {name} as a text, not {value!r}")
+
+    @property
+    def durable_id(self) -> str:
+        """Stands for the method in the identity of durable calls."""
+        return f"java:{self}"
+
+    def __call__(self, *args: Any) -> Any:
+        raise TypeError(f"{self} runs in Java: only the durable calls of a Flink job can call it")
 
     def __str__(self) -> str:
         return f"{self.class_name}.{self.method}"

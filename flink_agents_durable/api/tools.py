@@ -16,6 +16,7 @@ from pydantic.errors import PydanticUserError
 from flink_agents_durable.api.call_options import CallOptions
 from flink_agents_durable.api.docstrings import describe
 from flink_agents_durable.api.errors import ConfigurationError
+from flink_agents_durable.api.java import JavaFunction
 from flink_agents_durable.api.resources import Resource, ResourceType, mark_resource
 
 F = TypeVar("F")
@@ -104,6 +105,22 @@ class Tool(Resource):
         tool.describe()
         return tool
 
+    @staticmethod
+    def from_java(
+        function: JavaFunction,
+        *,
+        name: str,
+        description: str,
+        args_schema: type[BaseModel],
+        call_options: CallOptions | None = None,
+    ) -> JavaTool:
+        """A tool of a static Java method, whose one parameter is a map or a bean of the arguments.
+
+        It runs in the durable calls of a Flink job only.
+        """
+        metadata = ToolMetadata(name, description, args_schema)
+        return JavaTool(function=function, metadata=metadata, call_options=call_options)
+
     def describe(self) -> ToolMetadata:
         """What the model is told about this tool."""
         if self.metadata is None:
@@ -141,6 +158,11 @@ class Tool(Resource):
         """
         return self.call(**arguments)
 
+    @property
+    def durable_call(self) -> Any:
+        """What a durable call of this tool is made with; its argument is the arguments of the model."""
+        return self.invoke
+
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Run the tool; may return an awaitable."""
         raise NotImplementedError(f"{type(self).__qualname__} does not implement call()")
@@ -174,6 +196,21 @@ class FunctionTool(Tool):
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function as it is."""
         return self.func(*args, **kwargs)
+
+
+class JavaTool(Tool):
+    """A tool written in Java. Made by `Tool.from_java`."""
+
+    function: JavaFunction
+
+    @property
+    def durable_call(self) -> JavaFunction:
+        """It runs on a worker of Java."""
+        return self.function
+
+    def invoke(self, arguments: Mapping[str, Any]) -> Any:
+        """Only a durable call of a Flink job can run it."""
+        return self.function(dict(arguments))
 
 
 def tool(function: F) -> F:

@@ -18,9 +18,11 @@ from flink_agents_durable.api.call_options import CallOptions, Configured, Durat
 from flink_agents_durable.api.context import RunnerContext
 from flink_agents_durable.api.events import Event
 from flink_agents_durable.api.futures import NO_KEYWORDS, CallSpec, DurableFuture, GatherFuture
+from flink_agents_durable.api.java import JavaFunction
 from flink_agents_durable.api.memory import MemoryObject
 from flink_agents_durable.engine.gather import batch_timeout, check_batch
 from flink_agents_durable.engine.identity import derived_uuid
+from flink_agents_durable.engine.java_messages import to_java
 from flink_agents_durable.engine.limits import check_limit
 from flink_agents_durable.engine.memory import SENSORY, MemoryView
 
@@ -60,9 +62,19 @@ class ActionContext(RunnerContext):
         return DurableFuture(driver, number, self._checked(_spec(func, args, kwargs)))
 
     def _checked(self, spec: CallSpec) -> CallSpec:
+        if type(spec.function) is JavaFunction:
+            self._prepare_java(spec)
         if spec.options is not None and spec.options.limit is not None:
             check_limit(spec.options.limit, self._driver.services.limits)
         return spec
+
+    def _prepare_java(self, spec: CallSpec) -> None:
+        """Refuse at the call what Java could not be given. Without a JVM a fake may take it."""
+        if spec.kwargs:
+            raise TypeError(f"{spec.function} is a method of Java: its arguments are given by position")
+        spec.args = tuple(to_java(argument) for argument in spec.args)
+        if self._driver.services.java is not None:
+            self._driver.services.java.prepare()
 
     def gather(self, *futures: DurableFuture[Any], timeout: Duration | None = None) -> Any:
         self._driver.check_thread("ctx.gather")

@@ -16,10 +16,12 @@ from flink_agents_durable.api.events import Event, EventType, OutputEvent
 from flink_agents_durable.api.futures import CallSpec
 from flink_agents_durable.api.java import JavaCallError
 from flink_agents_durable.api.memory import MemoryObject
+from flink_agents_durable.api.resources import ResourceType
 from flink_agents_durable.engine import commands as engine
 from flink_agents_durable.engine.commands import NOT_LIVE, Command
 from flink_agents_durable.engine.digest import digest_call
 from flink_agents_durable.engine.failures import decode_failure
+from flink_agents_durable.engine.functions import identify
 from flink_agents_durable.engine.identity import derived_uuid
 from flink_agents_durable.engine.java_messages import (
     ASK,
@@ -76,6 +78,7 @@ class JavaDriver:
         self._call = -1  # slot of the call that is waited for
         self._timer = -1  # slot of the timer that is waited for
         self._batch: _Batch | None = None
+        self._tools: set[int] = set()  # slots of calls that run in Python
         self._events = 0
 
     # --- the engine's side ---
@@ -124,7 +127,7 @@ class JavaDriver:
             return self._resolve_in_batch(batch, slot, ok, payload, live)
         if slot == self._call:
             self._call = -1
-            return self._step(self._outcome(ok, payload, live))
+            return self._step(self._outcome(slot, ok, payload, live))
         if slot == self._timer:
             self._timer = -1
             return self._step([FIRED])
@@ -133,7 +136,7 @@ class JavaDriver:
     def _resolve_in_batch(
         self, batch: _Batch, slot: int, ok: bool, payload: bytes, live: Any
     ) -> list[Command]:
-        outcome = self._outcome(ok, payload, live)
+        outcome = self._outcome(slot, ok, payload, live)
         if outcome[0] == INTERRUPTED:
             self._batch = None
             return self._step(outcome)
@@ -167,12 +170,21 @@ class JavaDriver:
 
     # --- answers ---
 
-    def _outcome(self, ok: bool, payload: bytes, live: Any) -> Answer:
+    def _outcome(self, slot: int, ok: bool, payload: bytes, live: Any) -> Answer:
         codec = self.port.codec
         value: Any = live
         if live is NOT_LIVE:
             value = codec.loads(payload) if ok else decode_failure(payload, codec)
-        return self._answer(ok, value)
+        return self._of_call(slot, ok, value)
+
+    def _of_call(self, slot: int, ok: bool, value: Any) -> Answer:
+        """The outcome of a call; Java has packed its own results, those of tools are objects of Python."""
+        if not ok or slot not in self._tools:
+            return self._answer(ok, value)
+        try:
+            return [VALUE, encode(to_java(value))]
+        except Exception as error:
+            return [FAILURE, failure_to_java(error)]
 
     def _answer(self, ok: bool, value: Any) -> Answer:
         if ok:
@@ -215,7 +227,7 @@ class JavaDriver:
         for item in items:
             kind = item[0]
             if kind == CALL:
-                slot, spec = item[1], self._spec(item[2:])
+                slot, spec = item[1], self._spec(item[1], item[2:])
                 if self.port.is_synchronous(slot):
                     return self._execute(slot, spec, commands)
                 self._call = slot
@@ -225,7 +237,7 @@ class JavaDriver:
             elif kind == COMPLETE:
                 commands.append((engine.COMPLETE,))
             elif kind == EXECUTE:
-                return self._execute(item[1], self._spec(item[2:]), commands)
+                return self._execute(item[1], self._spec(item[1], item[2:]), commands)
             elif kind == ASK:
                 return self._ask(item[1], item[2])
             elif kind == TIMER:
@@ -241,9 +253,12 @@ class JavaDriver:
                 commands.append((engine.FAIL, JavaCallError(item[1]), item[2]))
         return None
 
-    def _spec(self, described: Item) -> CallSpec:
+    def _spec(self, slot: int, described: Item) -> CallSpec:
         """The call of number, function id, arguments, whether it has a reconciler, options."""
         number, function_id, arguments, has_reconciler, options = described
+        if function_id is None:
+            self._tools.add(slot)
+            return self._tool(*arguments)
         call = self._java().call
         reconciler = call(self._handle, number, True) if has_reconciler else None
         spec = CallSpec(call(self._handle, number, False), (), {}, reconciler, None)
@@ -253,6 +268,15 @@ class JavaDriver:
             spec.options = self._options(options)
             if spec.options.total_timeout is not None:
                 spec.started = self.port.ask_time()
+        return spec
+
+    def _tool(self, name: str, arguments: dict[str, Any]) -> CallSpec:
+        """The call of a tool of the agent, as the built-in actions make it."""
+        tool = self._services.get_resource(name, ResourceType.TOOL)
+        spec = CallSpec(tool.durable_call, (arguments,), {}, None, tool.call_options)
+        spec.function_id, spec.arguments = identify(tool.durable_call, spec.args, {})
+        if spec.options is not None and spec.options.total_timeout is not None:
+            spec.started = self.port.ask_time()
         return spec
 
     def _options(self, options: dict[str, Any]) -> CallOptions:
@@ -280,7 +304,7 @@ class JavaDriver:
         self, described: list[Item], first: int, timeout: float | None, commands: list[Command]
     ) -> Answer | None:
         """Slots in argument order, then the one of its end (F4)."""
-        planned = [(first + place, self._spec(call)) for place, call in enumerate(described)]
+        planned = [(slot, self._spec(slot, call)) for slot, call in enumerate(described, first)]
         slots = [slot for slot, _ in planned]
         if any(map(self.port.is_synchronous, slots)):
             outcomes = []
@@ -298,13 +322,13 @@ class JavaDriver:
         before = commands[:]
         commands.clear()
         try:
-            return self._answer(*self.port.execute(slot, spec, before))
+            return self._of_call(slot, *self.port.execute(slot, spec, before))
         except BaseException as error:
             return self._answer(False, error)
 
     def _sleep_again(self, slot: int, commands: list[Command]) -> Answer:
         """It slept in a frame that could not wait; now it could. The record says that it has."""
-        spec = self._spec([0, "java:ctx.sleep", [], False, None])
+        spec = self._spec(slot, [0, "java:ctx.sleep", [], False, None])
         answer = self._execute(slot, spec, commands)
         return [FIRED] if answer[0] == VALUE else answer
 

@@ -52,6 +52,11 @@ def decode_flat(data: bytes) -> list[Any]:
     return items
 
 
+def decode_value(data: bytes) -> Any:
+    """A value that Java has packed."""
+    return msgspec.msgpack.decode(data)
+
+
 def decode_failure(data: bytes) -> dict[str, Any]:
     """What Java says of a throwable."""
     failure: dict[str, Any] = msgspec.msgpack.decode(data)

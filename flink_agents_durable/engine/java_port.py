@@ -9,6 +9,9 @@ from typing import Protocol
 class JavaPort(Protocol):
     """Java executions by their handles. All methods are called on the task thread."""
 
+    def prepare(self) -> None:
+        """Durable calls that run in Java are about to be made."""
+
     def new_handle(self) -> int:
         """A number for an execution, from 1 on."""
 

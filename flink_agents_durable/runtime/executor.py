@@ -13,6 +13,7 @@ from types import CoroutineType
 from typing import Any
 
 from flink_agents_durable.api.errors import CallTimeoutError
+from flink_agents_durable.api.java import JavaFunction
 from flink_agents_durable.api.retry_after import busy_server_seconds
 from flink_agents_durable.engine.java_port import JavaCall
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, SUCCEEDED, CallStart, Completion
@@ -26,6 +27,8 @@ from flink_agents_durable.runtime.workers import WorkerPool
 
 MAX_PAUSE_SECONDS = 300.0
 """Bounds how long one answer of a server, which may be wrong, holds back the calls of a limit."""
+
+JAVA_FUNCTIONS = frozenset({JavaCall, JavaFunction})
 
 JAVA_COMPLETIONS = 128
 """How many outcomes are fetched from Java while a synchronous call waits."""
@@ -55,10 +58,9 @@ class CallExecutor:
         signal: Callable[[], None] = _nothing,
         limits: Mapping[str, CallLimit] | None = None,
         clock: Callable[[], float] | None = None,
-        java: JavaCalls | None = None,
     ) -> None:
         """`clock` is the time of the limits in seconds, where that is not the time of the world: then whoever
-        moves it calls `start_held`. `java` runs the calls of Java actions."""
+        moves it calls `start_held`."""
         self._on_complete = on_complete
         self._is_interruption = is_interruption
         self._signal = signal
@@ -79,11 +81,15 @@ class CallExecutor:
         self.thread = LoopThread()
         self.loop = self.thread.loop
         self._workers = WorkerPool()
-        self._java = java
+        self._java: JavaCalls | None = None
         self._spawn = eager_spawner(self.loop)
         self._pump = Notifier(self.thread, self._run_pump)
 
     # ---- task thread
+
+    def use_java(self, java: JavaCalls) -> None:
+        """From now on calls of Java actions, and those of Java methods, run in Java."""
+        self._java = java
 
     @property
     def completed(self) -> int:
@@ -118,7 +124,7 @@ class CallExecutor:
             for call in calls:
                 lane = self._admission.lane(True, call.limit)
                 if (
-                    type(call.function) is JavaCall
+                    type(call.function) in JAVA_FUNCTIONS
                     and call.timeout is None
                     and not self._paused
                     and self._admission.enter_at_once(lane, now)
@@ -216,7 +222,7 @@ class CallExecutor:
         else:
             self._pump.notify()
         try:
-            if type(call.function) is JavaCall and self._java is not None and wait is not None:
+            if type(call.function) in JAVA_FUNCTIONS and self._java is not None and wait is not None:
                 status, value = box.take_from(wait, partial(self._take_java, self._java, JAVA_COMPLETIONS))
             else:
                 status, value = box.take(wait)
@@ -393,7 +399,7 @@ class CallExecutor:
                 self._arm_timeout(entry, started)
             else:
                 self.thread.post(self._arm_timeout, entry, started)
-        if self._java is not None and type(call.function) is JavaCall:
+        if self._java is not None and type(call.function) in JAVA_FUNCTIONS:
             self._java.start([call])
             return
         self._workers.submit(partial(run_plain, call), partial(self._worker_ended, entry))

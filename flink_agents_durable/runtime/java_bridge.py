@@ -8,9 +8,8 @@ from typing import Any
 
 from flink_agents_durable.api.java import JavaCallError, JavaFunction
 from flink_agents_durable.engine.java_errors import throwables
-from flink_agents_durable.engine.java_messages import decode_failure, decode_flat, encode
+from flink_agents_durable.engine.java_messages import decode_failure, decode_flat, decode_value, encode
 from flink_agents_durable.engine.java_port import JavaCall, JavaInterruptedError
-from flink_agents_durable.engine.plan import CompiledPlan
 from flink_agents_durable.engine.ports import FAILED, INTERRUPTED, CallStart, Completion
 from flink_agents_durable.runtime.host import HostLink
 from flink_agents_durable.runtime.lasting_method import LastingMethod
@@ -22,6 +21,7 @@ class JavaBridge:
     def __init__(self, link: HostLink, workers: int) -> None:
         self._link = link
         self._workers = workers
+        self.on_first_use: Callable[[], None] = _nothing
         self._actions: Any = None
         self._handles = 0
         self._serve: Callable[[bytes], bytes] | None = None
@@ -29,19 +29,24 @@ class JavaBridge:
 
     @property
     def actions(self) -> Any:
-        """Java's side, made on first use."""
+        """Java's side."""
+        return self._actions
+
+    def prepare(self) -> None:
+        """Java's side is made when the first action or call needs it: agents without any cost nothing."""
         if self._actions is None:
             self._actions = self._link.java_actions(self._workers)
             self._actions.serveBy(self)
-        return self._actions
+            self.on_first_use()
 
     def new_handle(self) -> int:
+        self.prepare()
         self._handles += 1
         return self._handles
 
     def start(self, handle: int, message: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         self._serve = serve
-        return bytes(self.actions.start(handle, message))
+        return bytes(self._actions.start(handle, message))
 
     def step(self, handle: int, answer: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         self._serve = serve
@@ -86,6 +91,7 @@ class JavaCalls:
         self._bridge = bridge
         self._lock = threading.Lock()  # guards the count, as two threads start calls
         self._running = 0
+        self._of_python: set[int] = set()  # calls that actions in Python made
         self.has_more = False
         """Whether outcomes may wait in Java whose wake-up has come already."""
 
@@ -94,7 +100,11 @@ class JavaCalls:
         message: list[Any] = []
         for call in calls:
             function: Any = call.function
-            message += (call.id, function.handle, function.number, function.reconcile)
+            if type(function) is JavaFunction:
+                self._of_python.add(call.id)
+                message += (call.id, function.class_name, function.method, call.args)
+            else:
+                message += (call.id, function.handle, function.number, function.reconcile)
         with self._lock:
             self._running += len(calls)  # before any of them can end
         self._bridge.actions.startCalls(encode(message))
@@ -105,28 +115,21 @@ class JavaCalls:
         if not self._running:
             return []
         flat = decode_flat(bytes(self._bridge.actions.takeCompletions(limit)))
-        taken = [_completion(*flat[place : place + 3]) for place in range(0, len(flat), 3)]
+        taken = [self._completion(*flat[place : place + 3]) for place in range(0, len(flat), 3)]
         with self._lock:
             self._running -= len(taken)
         self.has_more = len(taken) == limit
         return taken
 
-
-def _completion(id: int, status: int, payload: bytes) -> Completion:
-    if status == FAILED:
-        return id, status, JavaCallError(decode_failure(payload))
-    if status == INTERRUPTED:
-        return id, status, JavaInterruptedError(id)
-    return id, status, payload
-
-
-def java_bridge_of(plan: CompiledPlan, link: HostLink, workers: int) -> JavaBridge | None:
-    """The way to Java for a plan that has actions written in it."""
-    if any(isinstance(action.spec.function, JavaFunction) for action in plan.by_name.values()):
-        return JavaBridge(link, workers)
-    return None
+    def _completion(self, id: int, status: int, payload: bytes) -> Completion:
+        of_python = id in self._of_python
+        if of_python:
+            self._of_python.discard(id)
+        if status == FAILED:
+            return id, status, JavaCallError(decode_failure(payload))
+        if status == INTERRUPTED:
+            return id, status, JavaInterruptedError(id)
+        return id, status, decode_value(payload) if of_python else payload
 
 
-def java_calls_of(bridge: JavaBridge | None) -> JavaCalls | None:
-    """The calls of such actions."""
-    return None if bridge is None else JavaCalls(bridge)
+def _nothing() -> None: ...

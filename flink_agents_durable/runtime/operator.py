@@ -24,7 +24,7 @@ from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.garbage import tune_collector
 from flink_agents_durable.runtime.host import Host, HostLink, entries, flattened
-from flink_agents_durable.runtime.java_bridge import java_bridge_of, java_calls_of
+from flink_agents_durable.runtime.java_bridge import JavaBridge, JavaCalls
 from flink_agents_durable.runtime.lasting_method import LastingMethod
 from flink_agents_durable.runtime.lazy_objects import close_lazies
 from flink_agents_durable.runtime.log_positions import (
@@ -153,7 +153,7 @@ class AgentOperator:
         self._gate = WatermarkGate(self._options.get(AgentOptions.WATERMARK_HOLD))
         self._resources = ResourceRegistry.of(plan.agent, plan.resources)
         store = sign_if_asked(make_store(self._options, task), self._options)
-        self._java = java_bridge_of(self._compiled, link, self._options.get(AgentOptions.CALL_WORKERS))
+        self._java = JavaBridge(link, self._options.get(AgentOptions.CALL_WORKERS))
         self._executor = CallExecutor(
             workers=self._options.get(AgentOptions.CALL_WORKERS),
             max_concurrency=self._options.get(AgentOptions.CALL_MAX_CONCURRENCY),
@@ -161,8 +161,8 @@ class AgentOperator:
             signal=link.signal,
             is_interruption=link.is_interruption,
             limits=limits_of(self._options),
-            java=java_calls_of(self._java),
         )
+        self._java.on_first_use = partial(self._executor.use_java, JavaCalls(self._java))
         self._store = StoreLink(store, self._executor, link)
         self._timer = DurableTimer(self._executor.thread, link.wake)
         self._ports = OperatorPorts(
@@ -501,8 +501,7 @@ class AgentOperator:
         _quietly(self._resources.close, self._executor.loop, left() / 2)
         close_lazies(self._lazies, self._executor.loop, left())
         executor_closed = self._executor.close(left())
-        if self._java is not None:
-            self._java.close()
+        self._java.close()
         self._link.release()  # K11
         several = (
             self.restore_group,

@@ -141,6 +141,8 @@ class ScriptedJava:
         self._running: dict[int, tuple[ScriptContext, Waiting]] = {}
         self._handles = 0
 
+    def prepare(self) -> None: ...
+
     def new_handle(self) -> int:
         self._handles += 1
         return self._handles

@@ -3,7 +3,18 @@
 import json
 import pickle
 
-from flink_agents_durable import Agent, Event, InputEvent, JavaFunction, OutputEvent
+from pydantic import BaseModel
+
+from flink_agents_durable import (
+    Agent,
+    Event,
+    InputEvent,
+    JavaCallError,
+    JavaFunction,
+    OutputEvent,
+    ResourceType,
+    Tool,
+)
 from flink_agents_durable.runtime import operator
 from flink_agents_durable.runtime.lasting_method import LastingMethod
 from flink_agents_durable.runtime.plan import AgentPlan
@@ -24,6 +35,40 @@ async def greet(event, ctx):
     """A Python action that a Java one answers."""
     ctx.short_term_memory.set("from_python", {"a": 1})
     ctx.send_event(Event("to_java", {"bytes": b"\x00\xff", "pair": (1, 2)}))
+
+
+class Point(BaseModel):
+    x: int
+    y: int
+
+
+def price(item: str, count: int) -> dict:
+    """A tool in Python."""
+    made.append(item)
+    return {"total": len(item) * count, "point": Point(x=1, y=2)}
+
+
+made = []
+TEST_ACTIONS = "org.flinkagents.durable.JavaTestActions"
+
+
+async def use_java(event, ctx):
+    """A Python action that calls Java: a method, one that fails, and a tool."""
+    seen = [await ctx.durable_execute_async(JavaFunction(TEST_ACTIONS, "add"), 1, 2)]
+    seen.append(ctx.durable_execute(JavaFunction(TEST_ACTIONS, "add"), 20, 3))
+    try:
+        await ctx.durable_execute_async(JavaFunction(TEST_ACTIONS, "refuse"), "why")
+    except JavaCallError as error:
+        seen.append([str(error), error.java_class])
+    tool = ctx.get_resource("norm", Tool)
+    first, second = await ctx.gather(
+        ctx.durable_execute_async(tool.durable_call, {"x": 3, "y": 4}),
+        ctx.durable_execute_async(remote, "python"),
+    )
+    seen += [first.value, second.value]
+    ctx.send_event(OutputEvent(seen))
+    await ctx.durable_execute_async(JavaFunction(TEST_ACTIONS, "held"))
+    ctx.send_event(OutputEvent("end"))
 
 
 def remote(label):
@@ -66,6 +111,13 @@ def open_operator(host, settings):
     agent.add_action("listen", "to_python", listen)
     if what.get("python"):
         agent.add_action("act", InputEvent, act)
+    agent.add_resource("price", ResourceType.TOOL, price)
+    norm = JavaFunction(TEST_ACTIONS, "norm")
+    agent.add_resource(
+        "norm", ResourceType.TOOL, Tool.from_java(norm, name="norm", description="x + y", args_schema=Point)
+    )
+    if what.get("use_java"):
+        agent.add_action("use_java", InputEvent, use_java)
     if what.get("greet"):
         agent.add_action("greet", InputEvent, greet)
     options = {"agents.store.type": "none", **what.get("options", {})}

@@ -1,6 +1,7 @@
 package org.flinkagents.durable;
 
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -11,9 +12,11 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import org.flinkagents.durable.api.CallOptions;
 import org.flinkagents.durable.api.CallTimeoutException;
 import org.flinkagents.durable.api.DurableCallable;
+import org.flinkagents.durable.api.DurableExecutionException;
 import org.flinkagents.durable.api.DurableFuture;
 import org.flinkagents.durable.api.Event;
 import org.flinkagents.durable.api.InputEvent;
@@ -36,6 +39,8 @@ public final class JavaTestActions {
         MADE.clear();
         CAUGHT.clear();
         ATTEMPTS.set(0);
+        MOST.set(0);
+        KEPT.set(null);
         broken = false;
         GATES.values().forEach(CountDownLatch::countDown);
         GATES.clear();
@@ -573,6 +578,155 @@ public final class JavaTestActions {
     /** Waits for half a second. */
     public static void waiting(Event event, RunnerContext ctx) throws Exception {
         ctx.sleep(Duration.ofMillis(500));
+        out(ctx, "end");
+    }
+
+    static final AtomicInteger RUNNING = new AtomicInteger();
+    static final AtomicInteger MOST = new AtomicInteger();
+
+    private static Call<String> counted(String label) {
+        return call(
+                label,
+                String.class,
+                () -> {
+                    int running = RUNNING.incrementAndGet();
+                    MOST.accumulateAndGet(running, Math::max);
+                    Thread.sleep(20);
+                    RUNNING.decrementAndGet();
+                    return label;
+                });
+    }
+
+    /** A batch of eight, and how many of its calls ran at a time. */
+    public static void many(Event event, RunnerContext ctx) throws Exception {
+        Object limit = ((InputEvent) event).getInput(Map.class).get("limit");
+        CallOptions options =
+                limit == null ? CallOptions.DEFAULT : CallOptions.DEFAULT.withLimit((String) limit);
+        List<DurableFuture<String>> futures = new ArrayList<>();
+        for (int i = 0; i < 8; i++) {
+            futures.add(ctx.durableExecuteAsync(counted("m" + i), options));
+        }
+        int good = 0;
+        for (Outcome<String> outcome : ctx.gatherAll(null, futures)) {
+            good += outcome.isSuccess() ? 1 : 0;
+        }
+        out(ctx, good);
+    }
+
+    /** Two calls of one id, in an order that the test changes. */
+    public static void swapped(Event event, RunnerContext ctx) throws Exception {
+        List<String> order = broken ? List.of("two", "one") : List.of("one", "two");
+        List<Object> seen = new ArrayList<>();
+        for (String label : order) {
+            seen.add(ctx.await(ctx.durableExecuteAsync(echo(label))));
+        }
+        out(ctx, seen);
+        ctx.await(ctx.durableExecuteAsync(echo("held")));
+        out(ctx, "end");
+    }
+
+    /** The task itself is interrupted while it waits for a call. */
+    public static void waitInPlace(Event event, RunnerContext ctx) throws Exception {
+        try {
+            ctx.durableExecute(echo("held"));
+        } catch (InterruptedException e) {
+            CAUGHT.add(Thread.currentThread().isInterrupted());
+            out(ctx, "swallowed");
+            throw e;
+        }
+        out(ctx, "end");
+    }
+
+    static volatile WeakReference<RunnerContext> context;
+
+    /** Leaves its context and a call that lasts behind. */
+    public static void leaving(Event event, RunnerContext ctx) throws Exception {
+        context = new WeakReference<>(ctx);
+        ctx.await(ctx.durableExecuteAsync(echo("fast")));
+        out(ctx, "end");
+    }
+
+    /** Uses another execution's future and context, and its own from a call. */
+    public static void foreign(Event event, RunnerContext ctx) throws Exception {
+        List<Object> seen = new ArrayList<>();
+        DurableFuture<String> own = ctx.durableExecuteAsync(echo("own"));
+        Object kept = KEPT.getAndSet(own);
+        if (kept != null) {
+            try {
+                ctx.await((DurableFuture<?>) kept);
+            } catch (IllegalArgumentException e) {
+                seen.add(e.getMessage().contains("another action execution"));
+            }
+        }
+        seen.add(
+                ctx.await(
+                        ctx.durableExecuteAsync(
+                                call(
+                                        "inside",
+                                        Boolean.class,
+                                        () -> {
+                                            try {
+                                                ctx.sendEvent(new OutputEvent("wrong"));
+                                            } catch (DurableExecutionException e) {
+                                                return true;
+                                            }
+                                            return false;
+                                        }))));
+        out(ctx, seen);
+    }
+
+    private static final AtomicReference<Object> KEPT = new AtomicReference<>();
+
+    // ---------------------------------------------------------------- for Python
+
+    static int add(int a, Integer b) {
+        MADE.add("add");
+        return a + b;
+    }
+
+    static String refuse(String why) {
+        MADE.add("refuse");
+        throw new IllegalArgumentException(why);
+    }
+
+    /** Arguments of a tool. */
+    public static final class Point {
+        public int x;
+        public int y;
+    }
+
+    static Map<String, Object> norm(Point point) {
+        MADE.add("norm");
+        return Map.of("norm", point.x + point.y, "bytes", new byte[] {1});
+    }
+
+    static String held() throws InterruptedException {
+        MADE.add("held");
+        CountDownLatch gate = GATES.get("held");
+        if (gate != null) {
+            gate.await();
+        }
+        return "held";
+    }
+
+    /** Calls a tool of Python, alone and in a batch, and one that there is not. */
+    public static void tools(Event event, RunnerContext ctx) throws Exception {
+        Map<String, Object> tea = Map.of("item", "tea", "count", 2);
+        List<Object> seen = new ArrayList<>();
+        seen.add(ctx.await(ctx.callToolAsync("price", tea, Map.class)));
+        List<Outcome<Object>> both =
+                ctx.gather(
+                        ctx.callToolAsync("price", Map.of("item", "coffee", "count", 1), Map.class),
+                        ctx.durableExecuteAsync(echo("java")));
+        seen.add(((Map<?, ?>) both.get(0).getValue()).get("total"));
+        seen.add(both.get(1).getValue());
+        try {
+            ctx.await(ctx.callToolAsync("price", Map.of("item", 5), Map.class));
+        } catch (IllegalArgumentException e) {
+            seen.add("refused");
+        }
+        out(ctx, seen);
+        ctx.await(ctx.durableExecuteAsync(echo("held")));
         out(ctx, "end");
     }
 }

@@ -52,6 +52,13 @@ final class ActionContext extends RunnerContext {
     }
 
     @Override
+    public <T> DurableFuture<T> callToolAsync(
+            String tool, Map<String, ?> arguments, Class<T> resultClass) {
+        execution.check("ctx.callToolAsync");
+        return execution.future(new ToolCall<>(tool, arguments, resultClass), CallOptions.DEFAULT);
+    }
+
+    @Override
     public <T> T durableExecute(DurableCallable<T> callable, CallOptions options) throws Exception {
         execution.check("ctx.durableExecute");
         FutureImpl<T> future = execution.future(callable, options);

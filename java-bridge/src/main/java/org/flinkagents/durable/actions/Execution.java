@@ -343,11 +343,19 @@ final class Execution implements Runnable {
     /** Number, function id, arguments, whether there is a reconciler, options: five items. */
     private void describe(Packer to, FutureImpl<?> future) {
         to.number(future.number);
-        to.text(future.functionId);
+        boolean tool = future.callable instanceof ToolCall;
+        if (tool) {
+            to.nil(); // the engine knows what it calls
+        } else {
+            to.text(future.functionId);
+        }
         int size = to.size();
         try {
             to.value(future.callable.arguments());
         } catch (RuntimeException | StackOverflowError e) {
+            if (tool) {
+                throw e; // a tool gets nothing else
+            }
             to.truncate(size); // without a form the call is told apart by its id alone
             to.nil();
         }

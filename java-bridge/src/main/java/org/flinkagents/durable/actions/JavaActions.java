@@ -1,6 +1,7 @@
 package org.flinkagents.durable.actions;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
@@ -87,12 +88,22 @@ public final class JavaActions {
         executions.remove(handle);
     }
 
-    /** Starts calls of (id, execution, number, whether its reconciler). Also on the loop thread. */
+    /**
+     * Starts calls of (id, execution, number, whether its reconciler), or of (id, class, method,
+     * arguments) for Python. Also on the loop thread.
+     */
     public void startCalls(byte[] message) {
         Unpacker calls = new Unpacker(message);
         for (int left = calls.array() / 4; left > 0; left--) {
             long id = calls.number();
-            Execution execution = executions.get(calls.number());
+            Object owner = calls.value();
+            if (owner instanceof String) {
+                String method = calls.text();
+                List<Object> arguments = calls.list();
+                pool.start(id, () -> StaticMethod.call(loader, (String) owner, method, arguments));
+                continue;
+            }
+            Execution execution = executions.get((Long) owner);
             int number = (int) calls.number();
             boolean reconcile = calls.bool();
             Callable<?> call = execution == null ? null : execution.callOf(number, reconcile);

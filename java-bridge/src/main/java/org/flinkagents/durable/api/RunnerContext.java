@@ -26,6 +26,15 @@ public abstract class RunnerContext {
     public abstract <T> DurableFuture<T> durableExecuteAsync(
             DurableCallable<T> callable, CallOptions options);
 
+    /**
+     * A durable call of a tool of the agent, which may be one of Python: a resource of the kind
+     * TOOL. It runs with the tool's own options.
+     *
+     * @param arguments by the names of the tool's parameters
+     */
+    public abstract <T> DurableFuture<T> callToolAsync(
+            String tool, Map<String, ?> arguments, Class<T> resultClass);
+
     /** Makes a call while the whole task waits; prefer {@link #durableExecuteAsync}. */
     public final <T> T durableExecute(DurableCallable<T> callable) throws Exception {
         return durableExecute(callable, CallOptions.DEFAULT);
