@@ -2,7 +2,6 @@ package org.flinkagents.durable.actions;
 
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,7 +12,6 @@ import org.flinkagents.durable.api.DurableCallable;
 import org.flinkagents.durable.api.DurableExecutionException;
 import org.flinkagents.durable.api.Event;
 import org.flinkagents.durable.api.Outcome;
-import org.flinkagents.durable.api.RetryPolicy;
 import org.flinkagents.durable.api.Values;
 
 /**
@@ -210,38 +208,44 @@ final class Execution implements Runnable {
     }
 
     void await(FutureImpl<?> future) throws InterruptedException {
+        Packer described = CallDescription.of(future);
         int size = out.size();
         int count = commands;
-        plan(CALL, future);
+        int slot = nextSlot++;
+        place(CALL, future, slot, described);
         if (!suspend()) {
             undo(size, count);
-            executeInPlace(future, future.slot);
+            executeInPlace(future, slot, described);
             return;
         }
         takeOutcome(future, (int) answer.number());
     }
 
     void gather(List<FutureImpl<?>> batch, Duration timeout) throws InterruptedException {
+        double limit = timeout == null ? 0 : Math.max(0.001, CallDescription.seconds(timeout));
+        List<Packer> described = new ArrayList<>();
+        for (FutureImpl<?> future : batch) {
+            described.add(CallDescription.of(future));
+        }
         int size = out.size();
         int count = commands;
+        int first = nextSlot;
         command(BATCH, 4).array(batch.size());
-        for (FutureImpl<?> future : batch) {
-            describe(out.array(5), future);
+        for (int i = 0; i < batch.size(); i++) {
+            out.array(5).packed(described.get(i));
+            take(batch.get(i), nextSlot++);
         }
-        for (FutureImpl<?> future : batch) {
-            future.slot = nextSlot++;
-        }
-        out.number(batch.get(0).slot);
+        out.number(first);
         if (timeout == null) {
             out.nil();
         } else {
             nextSlot++; // of its end
-            out.value(Math.max(0.001, seconds(timeout)));
+            out.value(limit);
         }
         if (!suspend()) {
             undo(size, count);
-            for (FutureImpl<?> future : batch) {
-                executeInPlace(future, future.slot);
+            for (int i = 0; i < batch.size(); i++) {
+                executeInPlace(batch.get(i), first + i, described.get(i));
             }
             return;
         }
@@ -257,13 +261,15 @@ final class Execution implements Runnable {
     }
 
     void sleep(Duration duration) throws InterruptedException {
+        double delay = CallDescription.seconds(duration);
         int size = out.size();
         int count = commands;
         int slot = nextSlot++;
-        command(TIMER, 3).number(slot).value(seconds(duration));
+        command(TIMER, 3).number(slot).value(delay);
         if (!suspend()) {
             undo(size, count);
-            executeInPlace(future(new Sleep(duration), CallOptions.DEFAULT), slot);
+            FutureImpl<Void> sleep = future(new Sleep(duration), CallOptions.DEFAULT);
+            executeInPlace(sleep, slot, CallDescription.of(sleep));
             return;
         }
         int kind = (int) answer.number();
@@ -274,44 +280,34 @@ final class Execution implements Runnable {
 
     /** A call that the whole task waits for (P17). */
     void executeInPlace(FutureImpl<?> future) throws InterruptedException {
-        executeInPlace(future, nextSlot++);
+        Packer described = CallDescription.of(future);
+        executeInPlace(future, nextSlot++, described);
     }
 
-    private void executeInPlace(FutureImpl<?> future, int slot) throws InterruptedException {
-        command(EXECUTE, 7).number(slot);
-        describe(out, future);
-        future.slot = slot;
+    private void executeInPlace(FutureImpl<?> future, int slot, Packer described)
+            throws InterruptedException {
+        place(EXECUTE, future, slot, described);
         exchange();
         takeOutcome(future, (int) answer.number());
     }
 
     void send(Event event) {
-        int size = out.size();
-        try {
-            command(SEND, 3).text(event.getType()).value(event.getAttributes());
-        } catch (RuntimeException e) {
-            undo(size, commands - 1);
-            throw e;
-        }
+        Packer said = new Packer().text(event.getType()).value(event.getAttributes());
+        command(SEND, 3).packed(said);
     }
 
     void metric(boolean ofAction, List<String> path, String kind, String name, Object value) {
-        command(METRIC, 6).bool(ofAction).value(path).text(kind).text(name).value(value);
+        Packer said = new Packer().value(path).text(kind).text(name).value(value);
+        command(METRIC, 6).bool(ofAction).packed(said);
     }
 
     /** What the engine answers at once. */
     Object ask(String what, Object... arguments) {
-        int size = out.size();
-        int count = commands;
-        try {
-            command(ASK, 3).text(what).array(arguments.length);
-            for (Object argument : arguments) {
-                out.value(argument);
-            }
-        } catch (RuntimeException e) {
-            undo(size, count);
-            throw e;
+        Packer said = new Packer().text(what).array(arguments.length);
+        for (Object argument : arguments) {
+            said.value(argument);
         }
+        command(ASK, 3).packed(said);
         exchange();
         if (answer.number() == VALUE) {
             return answer.value();
@@ -324,6 +320,7 @@ final class Execution implements Runnable {
 
     // ---------------------------------------------------------------- messages
 
+    /** Whatever user code or its values can refuse comes before it: a command is written whole. */
     private Packer command(int kind, int length) {
         commands++;
         return out.array(length).number(kind);
@@ -334,74 +331,22 @@ final class Execution implements Runnable {
         commands = count;
     }
 
-    private void plan(int kind, FutureImpl<?> future) {
-        command(kind, 7).number(nextSlot);
-        describe(out, future);
-        future.slot = nextSlot++;
+    private void place(int kind, FutureImpl<?> future, int slot, Packer described) {
+        command(kind, 7).number(slot).packed(described);
+        take(future, slot);
     }
 
-    /** Number, function id, arguments, whether there is a reconciler, options: five items. */
-    private void describe(Packer to, FutureImpl<?> future) {
-        to.number(future.number);
-        boolean tool = future.callable instanceof ToolCall;
-        if (tool) {
-            to.nil(); // the engine knows what it calls
-        } else {
-            to.text(future.functionId);
-        }
-        int size = to.size();
-        try {
-            to.value(future.callable.arguments());
-        } catch (RuntimeException | StackOverflowError e) {
-            if (tool) {
-                throw e; // a tool gets nothing else
-            }
-            to.truncate(size); // without a form the call is told apart by its id alone
-            to.nil();
-        }
-        to.bool(future.reconciler != null);
-        to.value(options(future.options));
+    private void take(FutureImpl<?> future, int slot) {
+        future.slot = slot;
         calls.put(future.number, future);
-    }
-
-    private static Map<String, Object> options(CallOptions options) {
-        if (options == CallOptions.DEFAULT) {
-            return null;
-        }
-        Map<String, Object> plain = new HashMap<>();
-        put(plain, "timeout", options.getTimeout());
-        put(plain, "total_timeout", options.getTotalTimeout());
-        if (options.getLimit() != null) {
-            plain.put("limit", options.getLimit());
-        }
-        RetryPolicy retry = options.getRetry();
-        if (retry != null) {
-            List<String> classes = new ArrayList<>();
-            retry.getRetryOn().forEach(type -> classes.add(type.getName()));
-            plain.put("max_attempts", retry.getMaxAttempts());
-            put(plain, "initial_interval", retry.getInitialInterval());
-            plain.put("backoff_factor", retry.getBackoffFactor());
-            put(plain, "max_interval", retry.getMaxInterval());
-            plain.put("jitter", retry.hasJitter());
-            plain.put("retry_on", classes);
-        }
-        return plain;
-    }
-
-    private static void put(Map<String, Object> plain, String name, Duration duration) {
-        if (duration != null) {
-            plain.put(name, seconds(duration));
-        }
-    }
-
-    private static double seconds(Duration duration) {
-        return duration.toNanos() / 1e9;
     }
 
     private void fail(Throwable error) {
         List<Integer> slots = new ArrayList<>();
         int length = 0;
-        for (Throwable e = error; e != null && length < Failures.MAX_CAUSES; e = e.getCause()) {
+        for (Throwable e = error;
+                e != null && length < Failures.MAX_CAUSES;
+                e = Failures.cause(e)) {
             Integer slot = delivered.get(e);
             if (slot != null) {
                 slots.add(slot);

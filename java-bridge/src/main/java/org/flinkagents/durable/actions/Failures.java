@@ -34,8 +34,28 @@ final class Failures {
 
     // ---------------------------------------------------------------- to plain data
 
-    /** Never throws, whatever the throwable does. Its causes follow it in a list. */
+    /** Never throws, whatever the throwable does. Its causes follow it in a list. Keeps X7. */
     static Map<String, Object> describe(Throwable error) {
+        try {
+            return describeWithCauses(error);
+        } catch (Throwable hostile) { // without a description nobody would hear of its end
+            return barely(error);
+        }
+    }
+
+    private static Map<String, Object> barely(Throwable error) {
+        Map<String, Object> plain = new LinkedHashMap<>();
+        plain.put("class", error.getClass().getName());
+        plain.put("message", "(it cannot be described)");
+        plain.put("fields", Map.of());
+        plain.put("own", false);
+        plain.put("lineage", lineage(error.getClass()));
+        plain.put("stack", List.of());
+        plain.put("causes", List.of());
+        return plain;
+    }
+
+    private static Map<String, Object> describeWithCauses(Throwable error) {
         Map<String, Object> plain = describeAlone(error, MAX_MESSAGE);
         plain.put("lineage", lineage(error.getClass()));
         plain.put("stack", stack(error));
@@ -71,7 +91,8 @@ final class Failures {
         }
     }
 
-    private static Throwable cause(Throwable error) {
+    /** Null if it has none, or does not say. */
+    static Throwable cause(Throwable error) {
         try {
             Throwable cause = error.getCause();
             return cause == error ? null : cause;
@@ -271,6 +292,14 @@ final class Failures {
 
         Fields(Throwable error) {
             this.error = error;
+            try {
+                readAll();
+            } catch (LinkageError gone) { // a class of one of its fields is not there
+                complete = false;
+            }
+        }
+
+        private void readAll() {
             for (Class<?> c = error.getClass();
                     c != Throwable.class && c != null;
                     c = c.getSuperclass()) {

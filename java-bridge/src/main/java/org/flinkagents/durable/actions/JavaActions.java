@@ -57,7 +57,12 @@ public final class JavaActions {
             return Execution.failed(e);
         }
         executions.put(handle, execution);
-        return execution.start();
+        try {
+            return execution.start();
+        } catch (RuntimeException | Error e) {
+            executions.remove(handle); // it has not begun: nothing is there to unwind
+            throw e;
+        }
     }
 
     /** Gives an execution what it waits for; gives its next commands. */

@@ -1,11 +1,14 @@
 package org.flinkagents.durable.actions;
 
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
+import org.flinkagents.durable.api.DurableExecutionException;
 
 /**
  * On a thread of its own, which runs only while the task thread waits for it: strict hand-over, so
@@ -26,6 +29,7 @@ final class ThreadCoroutine extends Coroutine {
                     ThreadCoroutine::thread);
 
     private final Runnable body;
+    private final Executor threads;
     private Thread caller;
     private volatile boolean bodysTurn;
     private volatile boolean interrupted;
@@ -33,7 +37,12 @@ final class ThreadCoroutine extends Coroutine {
     private boolean started;
 
     ThreadCoroutine(Runnable body) {
+        this(body, THREADS);
+    }
+
+    ThreadCoroutine(Runnable body, Executor threads) {
         this.body = body;
+        this.threads = threads;
     }
 
     private static Thread thread(Runnable work) {
@@ -50,8 +59,7 @@ final class ThreadCoroutine extends Coroutine {
         if (started) {
             LockSupport.unpark(thread);
         } else {
-            started = true;
-            THREADS.execute(this::runBody);
+            begin();
         }
         boolean interruptedHere = false;
         while (bodysTurn) {
@@ -63,6 +71,21 @@ final class ThreadCoroutine extends Coroutine {
         }
         if (interruptedHere) {
             Thread.currentThread().interrupt();
+        }
+    }
+
+    /** A thread that did not start would be waited for without end. Keeps S10. */
+    private void begin() {
+        try {
+            threads.execute(this::runBody);
+            started = true;
+        } catch (OutOfMemoryError | RejectedExecutionException e) {
+            bodysTurn = false;
+            throw new DurableExecutionException(
+                    "There is no thread for one more action: on this JVM each that waits holds one."
+                            + " Remedy: JDK 21 or later, where none is needed, or a higher limit of"
+                            + " threads for the task manager",
+                    e);
         }
     }
 
