@@ -220,7 +220,7 @@ def _run(runner: Any) -> None:
     runner.run_until_idle()
 
 
-@pytest.mark.parametrize("value", [3, None, "ask", [ask]], ids=repr)
+@pytest.mark.parametrize("value", [3, None, "ask", [ask]], ids=["number", "None", "text", "list"])
 @pytest.mark.parametrize("kind", ["durable_execute", "durable_execute_async", "with options"])
 def test_a_function_that_is_no_function(attempts: Attempts, value: Any, kind: str) -> None:
     def body(ctx: RunnerContext) -> Any:
