@@ -22,7 +22,7 @@ from flink_agents_durable.api.java import JavaFunction
 from flink_agents_durable.api.memory import MemoryObject
 from flink_agents_durable.engine.gather import batch_timeout, check_batch
 from flink_agents_durable.engine.identity import derived_uuid
-from flink_agents_durable.engine.java_messages import to_java
+from flink_agents_durable.engine.java_messages import pack, to_java
 from flink_agents_durable.engine.limits import check_limit
 from flink_agents_durable.engine.memory import SENSORY, MemoryView
 
@@ -72,6 +72,7 @@ class ActionContext(RunnerContext):
         """Refuse at the call what Java could not be given. Without a JVM a fake may take it."""
         if spec.kwargs:
             raise TypeError(f"{spec.function} is a method of Java: its arguments are given by position")
+        pack(spec.args)  # refused here, and not when the call starts, which would fail the task
         spec.args = tuple(to_java(argument) for argument in spec.args)
         if self._driver.services.java is not None:
             self._driver.services.java.prepare()

@@ -42,7 +42,8 @@ from flink_agents_durable.engine.java_messages import (
     decode,
     encode,
     failure_to_java,
-    to_java,
+    pack,
+    packed,
 )
 from flink_agents_durable.engine.java_port import JavaPort
 from flink_agents_durable.engine.limits import check_limit
@@ -111,13 +112,13 @@ class JavaDriver:
             function.method,
             self._action.name,
             event.type,
-            to_java(event.attributes),
+            packed(event.attributes),
             str(event.id),
             event.source_timestamp,
-            to_java(port.key),
+            packed(port.key),
             port.run_id.hex(),
             id - (1 << 64) if id >= 1 << 63 else id,
-            to_java(self._action.spec.config),
+            packed(self._action.spec.config),
         ]
 
     def resolve(self, slot: int, ok: bool, payload: bytes, live: Any) -> list[Command]:
@@ -182,7 +183,7 @@ class JavaDriver:
         if not ok or slot not in self._tools:
             return self._answer(ok, value)
         try:
-            return [VALUE, encode(to_java(value))]
+            return [VALUE, pack(value)]
         except Exception as error:
             return [FAILURE, failure_to_java(error)]
 
@@ -364,7 +365,7 @@ class JavaDriver:
             if what == "memory":
                 return [VALUE, self._memory(*arguments)]
             config = self._services.config
-            return [VALUE, None if config is None else to_java(config.get(arguments[0]))]
+            return [VALUE, None if config is None else packed(config.get(arguments[0]))]
         except Exception as error:
             return [FAILURE, failure_to_java(error)]
 
@@ -378,7 +379,7 @@ class JavaDriver:
         result = getattr(view, operation)(*arguments)
         if isinstance(result, MemoryObject):
             return _OBJECT
-        return to_java(result)
+        return packed(result)
 
     def check_thread(self, what: str) -> None:
         """Java has checked it."""

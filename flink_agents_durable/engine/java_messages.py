@@ -77,6 +77,22 @@ def to_java(value: object) -> object:
         ) from error
 
 
+def pack(value: object) -> bytes:
+    """A value in the form of `to_java`, packed. Raises DurableSerializationError where it has none."""
+    try:
+        return encode(to_java(value))
+    except (OverflowError, UnicodeError, RecursionError) as error:
+        raise DurableSerializationError(
+            f"a value has no form that Java knows: {error} (whole numbers have at most 64 bits, texts no lone"
+            " surrogates, and nothing contains itself)"
+        ) from error
+
+
+def packed(value: object) -> msgspec.Raw:
+    """`pack` as a part of a message, so that it is refused where it comes from and not with the whole message."""
+    return msgspec.Raw(pack(value))
+
+
 def _builtin(value: Any) -> Any:
     """What msgspec does not know by itself: pydantic models, Flink's rows, scalars of numpy."""
     for method in ("model_dump", "as_dict", "item", "tolist"):

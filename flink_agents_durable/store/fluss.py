@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from flink_agents_durable.store.fluss_client import FlussSettings, library
-from flink_agents_durable.store.fluss_errors import is_hopeless, unavailable, waitable
+from flink_agents_durable.store.fluss_errors import is_hopeless, reason_of, unavailable, waitable
 from flink_agents_durable.store.fluss_log import FlussLog
 from flink_agents_durable.store.fluss_table import replicas
 from flink_agents_durable.store.frame import LogStore, later
@@ -114,7 +114,8 @@ class FlussActionStateStore(LogStore[FlussLog, dict[int, int]]):
                 log.close()
                 if is_hopeless(error) or time.monotonic() >= deadline:
                     raise unavailable(self.settings, "cannot be opened", error) from None
-                _logger.debug("Cannot open the action state store fluss, %s, yet: %s", self.settings, error)
+                reason = self.settings.redact(reason_of(error))
+                _logger.debug("Cannot open the action state store fluss, %s, yet: %s", self.settings, reason)
             except BaseException:
                 log.close()
                 raise

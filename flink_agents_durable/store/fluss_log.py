@@ -27,6 +27,7 @@ from flink_agents_durable.store.fluss_errors import (
     is_gone,
     is_hopeless,
     lost,
+    reason_of,
     unanswered,
     unavailable,
     waitable,
@@ -338,7 +339,8 @@ class FlussLog:
         except waitable() as error:
             if is_hopeless(error) or is_gone(error):
                 raise unavailable(self._settings, "takes no records", error) from None
-            _logger.debug("A row for the %s is late: %s", self._settings, error)
+            reason = self._settings.redact(reason_of(error))
+            _logger.debug("A row for the %s is late: %s", self._settings, reason)
 
     def upkeep(self) -> None:
         """Nothing is ever due."""
