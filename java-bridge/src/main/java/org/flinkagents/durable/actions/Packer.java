@@ -4,8 +4,10 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.flinkagents.durable.api.DurableSerializationException;
 import org.flinkagents.durable.api.Values;
 
@@ -153,8 +155,9 @@ public final class Packer {
             }
             return this;
         }
-        if (value instanceof List) {
-            List<?> items = (List<?>) value;
+        if (value instanceof List || value instanceof Set) {
+            Collection<?> items =
+                    value instanceof List ? (List<?>) value : Values.ordered((Set<?>) value);
             array(items.size());
             for (Object item : items) {
                 value(item);

@@ -1,10 +1,13 @@
 package org.flinkagents.durable.api;
 
+import java.io.IOException;
 import java.lang.reflect.Type;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.DeserializationFeature;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JavaType;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
@@ -25,7 +28,21 @@ public final class Values {
                     .disable(SerializationFeature.WRITE_DURATIONS_AS_TIMESTAMPS)
                     .disable(DeserializationFeature.FAIL_ON_UNKNOWN_PROPERTIES);
 
+    static {
+        MAPPER.registerModule(SetOrder.module(MAPPER));
+    }
+
     private Values() {}
+
+    /** The items of a set in an order that does not depend on the JVM. */
+    public static Collection<?> ordered(Set<?> set) {
+        try {
+            return SetOrder.of(set, MAPPER);
+        } catch (IOException | StackOverflowError e) {
+            throw new DurableSerializationException(
+                    "A set has an item without a form as JSON has it: " + e.getMessage(), e);
+        }
+    }
 
     /**
      * A bean and the like as maps, lists and scalars; what Jackson knows nothing of is an error.
