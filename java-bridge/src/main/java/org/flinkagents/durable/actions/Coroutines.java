@@ -21,7 +21,7 @@ final class Coroutines {
         if (problem != null && WARNED.compareAndSet(false, true)) {
             LOG.warn(
                     "Java actions run on threads of their own, each of which is held while its"
-                            + " action waits, because {}. On JDK 21 and later they need none",
+                            + " action waits, because {}. On JDK 21 to 23 they need none",
                     problem);
         }
         return problem == null;
