@@ -25,11 +25,11 @@ def class_path() -> str:
     return os.pathsep.join(map(str, jars))
 
 
-def compile_java(sources: Sequence[Path], folder: Path) -> None:
+def compile_java(sources: Sequence[Path], folder: Path, *options: str) -> None:
     """Put the classes into a folder; warnings are errors."""
     command = ["javac", "--release", "11", "-Xlint:all,-processing,-classfile,-path,-try", "-Werror"]
     result = subprocess.run(
-        [*command, "-proc:none", "-cp", class_path(), "-d", str(folder), *map(str, sources)],
+        [*command, *options, "-proc:none", "-cp", class_path(), "-d", str(folder), *map(str, sources)],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
