@@ -62,7 +62,7 @@ public final class AgentOptions {
     public static final ConfigOption<Integer> CALL_MAX_CONCURRENCY =
             number("agents.call.max-concurrency").defaultValue(10_000);
 
-    /** Threads that run durable calls; before JDK 21 also the actions that wait at a time. */
+    /** Threads that run durable calls; where each Java action holds a thread, also their number. */
     public static final ConfigOption<Integer> CALL_WORKERS =
             number("agents.call.workers").defaultValue(128);
 
