@@ -1,9 +1,11 @@
 package org.flinkagents.durable;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -15,6 +17,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.api.java.typeutils.RowTypeInfo;
 import org.apache.flink.configuration.CheckpointingOptions;
@@ -25,9 +28,11 @@ import org.apache.flink.runtime.testutils.MiniClusterResourceConfiguration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.streaming.api.transformations.OneInputTransformation;
 import org.apache.flink.test.junit5.MiniClusterExtension;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.CloseableIterator;
+import org.apache.flink.util.InstantiationUtil;
 import org.flinkagents.durable.JavaProgramAgents.Failing;
 import org.flinkagents.durable.JavaProgramAgents.Failures;
 import org.flinkagents.durable.JavaProgramAgents.Greeter;
@@ -177,6 +182,29 @@ class JavaProgramTest {
         assertEquals(1, parallelism.get("Mirror: key"));
         assertEquals(1, parallelism.get("Mirror: encode"));
         assertEquals(2, parallelism.get("Mirror"));
+    }
+
+    @Test
+    void propertiesOfStoresTravelInTheConfigurationAndNotInThePlan() throws Exception {
+        String key = "agents.store.kafka.properties.sasl.password";
+        StreamExecutionEnvironment env = environment();
+        AgentsExecutionEnvironment agents = agents(env);
+        agents.getConfig().setString(key, "not-in-the-plan");
+        DataStream<Object> outputs =
+                agents.fromDataStream(env.fromData("x"), text -> text)
+                        .apply(new Mirror())
+                        .toDataStream();
+        assertEquals("not-in-the-plan", env.getConfiguration().toMap().get(key));
+        for (Transformation<?> part : outputs.getTransformation().getTransitivePredecessors()) {
+            if (part instanceof OneInputTransformation) {
+                byte[] factory =
+                        InstantiationUtil.serializeObject(
+                                ((OneInputTransformation<?, ?>) part).getOperatorFactory());
+                String text = new String(factory, StandardCharsets.ISO_8859_1);
+                assertFalse(text.contains("not-in-the-plan"), part.getName());
+                assertEquals(part.getName().equals("Mirror"), text.contains("agents.store.type"));
+            }
+        }
     }
 
     @Test
