@@ -55,8 +55,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, st
         maven(folder, "package", option)
         yield folder, option
     finally:
-        installed = Path.home() / ".m2/repository/org/flinkagents/flink-agents-durable-bridge" / version
-        shutil.rmtree(installed, ignore_errors=True)
+        installed = Path.home() / ".m2/repository/org/flinkagents/flink-agents-durable-bridge"
+        shutil.rmtree(installed / version, ignore_errors=True)
+        if not any(path.is_dir() for path in installed.iterdir()):
+            shutil.rmtree(installed)  # nothing was there before
 
 
 def test_it_runs_on_this_machine(project: tuple[Path, str]) -> None:
