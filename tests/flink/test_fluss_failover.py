@@ -39,6 +39,7 @@ def fluss(fluss_server: FlussServer) -> Iterator[dict[str, str]]:
     fluss_server.drop(table)
 
 
+@pytest.mark.slow
 def test_s4_s5_case22_a_killed_process_goes_on_at_another_parallelism(
     tmp_path: Path, fluss: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
