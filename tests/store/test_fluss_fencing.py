@@ -89,9 +89,9 @@ def test_s3_p23_an_owner_that_wrote_nothing_since_its_position_is_found(
 def test_k13_of_two_that_take_over_from_each_other_at_once_one_stays_at_most(attempts: Attempts) -> None:
     """With other key groups, some of them common."""
     for number in range(4):
-        one, two = open_all(attempts, [range(number, number + 4), range(number + 2, number + 6)])
+        owned = [range(number, number + 4), range(number + 2, number + 6)]
         writers = []
-        for attempt in (one, two):
+        for attempt in open_all(attempts, owned, rivals=True):
             try:
                 attempt.write((number + 2, b"%d" % number))
                 writers.append(attempt)

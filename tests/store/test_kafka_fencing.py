@@ -101,9 +101,9 @@ def head(broker: KafkaBroker, topic: str, group: int) -> int:
 def test_k13_of_two_that_take_over_from_each_other_at_once_one_stays_at_most(attempts: Attempts) -> None:
     """With other key groups: neither finds the other by its own transactional id."""
     for number in range(4):
-        one, two = open_all(attempts, [range(number, number + 4), range(number + 2, number + 6)])
+        owned = [range(number, number + 4), range(number + 2, number + 6)]
         writers = []
-        for attempt in (one, two):
+        for attempt in open_all(attempts, owned, rivals=True):
             try:
                 attempt.write((number + 2, b"%d" % number))
                 writers.append(attempt)

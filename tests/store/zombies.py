@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
-from flink_agents_durable.api.errors import DurableExecutionError
-from flink_agents_durable.store import Record
+from flink_agents_durable.api.errors import DurableExecutionError, StoreUnavailableError
+from flink_agents_durable.store import Record, StoreFencedError
 from tests.store.conformance import DEADLINE, Attempt, Attempts, eventually, of
 
 GROUPS = range(12)
@@ -58,17 +59,21 @@ def shares(parallelism: int) -> list[range]:
     return [range(start, start + size) for start in range(0, len(GROUPS), size)]
 
 
-def open_all(attempts: Attempts, owned: list[range]) -> list[Attempt]:
-    """As the subtasks of a job do: at once."""
+def open_all(attempts: Attempts, owned: list[range], *, rivals: bool = False) -> list[Attempt]:
+    """As the subtasks of a job do: at once. Rivals may keep each other from it until their time is over."""
     opened: list[Attempt] = []
-    threads = [
-        threading.Thread(target=lambda groups=groups: opened.append(attempts(groups))) for groups in owned
-    ]
+
+    def open_one(groups: range) -> None:
+        with contextlib.suppress(*((StoreUnavailableError, StoreFencedError) if rivals else ())):
+            opened.append(attempts(groups))
+
+    threads = [threading.Thread(target=open_one, args=(groups,)) for groups in owned]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(4 * DEADLINE)
-    assert len(opened) == len(owned)
+    assert not any(thread.is_alive() for thread in threads)
+    assert rivals or len(opened) == len(owned)
     return opened
 
 
