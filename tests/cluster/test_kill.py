@@ -45,6 +45,7 @@ def test_s4_r2_p21_with_the_records_in_kafka(orders_on_kafka: Orders) -> None:
     die_at_each(orders_on_kafka, ["effect-done", "record-written", "checkpoint-completed"])
 
 
+@pytest.mark.slow
 def test_s4_r2_p21_with_the_records_in_fluss(orders_on_fluss: Orders) -> None:
     die_at_each(orders_on_fluss, ["effect-done", "record-written", "checkpoint-completed"])
 
