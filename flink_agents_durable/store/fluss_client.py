@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from flink_agents_durable.api.errors import ConfigurationError
+from flink_agents_durable.store.client_properties import redact, refuse_own
 
 T = TypeVar("T")
 
@@ -62,22 +63,14 @@ class FlussSettings:
     append_timeout: float = 30.0
 
     def __post_init__(self) -> None:
-        own = sorted(OWN_PROPERTIES & self.properties.keys())
-        if own:
-            raise ConfigurationError(
-                f"agents.store.fluss.properties: the store sets {', '.join(own)} itself, since its guarantees "
-                "depend on it. Remedy: leave it out"
-            )
+        refuse_own("fluss", OWN_PROPERTIES, self.properties)
 
     def __str__(self) -> str:
         return f"table {self.database}.{self.table} at {self.bootstrap_servers}"
 
     def redact(self, text: str) -> str:
         """The text without values that may be secrets."""
-        for key, value in self.properties.items():
-            if value and _SECRET.search(key):
-                text = text.replace(value, "***")
-        return text
+        return redact(text, self.properties, _SECRET)
 
     def config(self) -> Any:
         """Raises ConfigurationError for properties that the library does not take."""

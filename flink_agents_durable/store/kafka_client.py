@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flink_agents_durable.api.errors import ConfigurationError
+from flink_agents_durable.store.client_properties import redact, refuse_own
 
 _logger = logging.getLogger(__name__)
 
@@ -54,22 +55,14 @@ class KafkaSettings:
     append_timeout: float = 30.0
 
     def __post_init__(self) -> None:
-        own = sorted(OWN_PROPERTIES & self.properties.keys())
-        if own:
-            raise ConfigurationError(
-                f"agents.store.kafka.properties: the store sets {', '.join(own)} itself, since its guarantees "
-                "depend on it. Remedy: leave it out"
-            )
+        refuse_own("kafka", OWN_PROPERTIES, self.properties)
 
     def __str__(self) -> str:
         return f"topic {self.topic!r} at {self.bootstrap_servers}"
 
     def redact(self, text: str) -> str:
         """The text without values that may be secrets."""
-        for key, value in self.properties.items():
-            if value and _SECRET.search(key):
-                text = text.replace(value, "***")
-        return text
+        return redact(text, self.properties, _SECRET)
 
     @property
     def transaction_timeout_millis(self) -> int:

@@ -13,7 +13,14 @@ from flink_agents_durable.store import NOTHING_TO_READ, StoreFencedError
 from flink_agents_durable.store.kafka import KafkaActionStateStore
 from tests.store.conformance import Attempt, Attempts, eventually, of
 from tests.store.kafka_broker import KafkaBroker
-from tests.store.zombies import GROUPS, Zombie, open_all, shares, tails_of
+from tests.store.zombies import (
+    GROUPS,
+    Zombie,
+    check_zombies_that_write_without_a_break,
+    open_all,
+    shares,
+    tails_of,
+)
 
 
 @pytest.fixture
@@ -33,22 +40,7 @@ def attempts(kafka_broker: KafkaBroker, topic: str) -> Iterator[Attempts]:
 def test_p21_p22_s3_zombies_of_another_parallelism_that_write_without_a_break(
     attempts: Attempts, parallelisms: tuple[int, int]
 ) -> None:
-    """Nothing of them is read later that the new owners have not read, and nothing acknowledged is missed."""
-    before, after = parallelisms
-    zombies = [Zombie(attempt, f"z{n}") for n, attempt in enumerate(open_all(attempts, shares(before)))]
-    for zombie in zombies:
-        zombie.await_acknowledged(100)
-    owners = open_all(attempts, shares(after))
-    tails = tails_of(owners)
-    for zombie in zombies:
-        assert isinstance(zombie.end(), StoreFencedError)
-        zombie.check(tails)
-    for owner in owners:
-        owner.write((owner.groups[0], b"owner"))
-        owner.close()
-    later = attempts.read(GROUPS)
-    for group in GROUPS:
-        assert [data for data in of(group, later) if data != b"owner"] == tails[group]
+    check_zombies_that_write_without_a_break(attempts, *parallelisms)
 
 
 def test_p21_p22_s3_zombies_live_through_a_sigkill_of_the_broker(

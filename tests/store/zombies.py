@@ -79,3 +79,21 @@ def open_all(attempts: Attempts, owned: list[range], *, rivals: bool = False) ->
 
 def tails_of(owners: list[Attempt]) -> dict[int, list[bytes]]:
     return {group: of(group, owner.tail) for owner in owners for group in owner.groups}
+
+
+def check_zombies_that_write_without_a_break(attempts: Attempts, before: int, after: int) -> None:
+    """Nothing of them is read later that the new owners have not read, and nothing acknowledged is missed."""
+    zombies = [Zombie(attempt, f"z{n}") for n, attempt in enumerate(open_all(attempts, shares(before)))]
+    for zombie in zombies:
+        zombie.await_acknowledged(100)
+    owners = open_all(attempts, shares(after))
+    tails = tails_of(owners)
+    for zombie in zombies:
+        assert isinstance(zombie.end(), StoreFencedError)
+        zombie.check(tails)
+    for owner in owners:
+        owner.write((owner.groups[0], b"owner"))
+        owner.close()
+    later = attempts.read(GROUPS)
+    for group in GROUPS:
+        assert [data for data in of(group, later) if data != b"owner"] == tails[group]
