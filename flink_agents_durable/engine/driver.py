@@ -325,7 +325,11 @@ class PythonDriver(TimerPort):
         self.describe(spec)
         slot = self.next_slot
         self.next_slot = slot + 1
-        ok, value = self.port.execute(slot, spec, self._take())
+        commands, self.thread = self._take(), 0  # the function may run on this very thread
+        try:
+            ok, value = self.port.execute(slot, spec, commands)
+        finally:
+            self.thread = get_ident()
         if ok:
             return value
         self.failures[id(value)] = (value, slot)

@@ -273,6 +273,12 @@ def make_loop(timers: TimerPort, salt: int) -> ActionLoop:
     return loop
 
 
+def watch_async_generators() -> None:
+    """Let the loops close their async generators on this thread too: the hooks belong to a thread."""
+    kind: Any = ActionLoop
+    async_generators.install(kind)
+
+
 class TimerPort:
     """What the loop needs of its driver: recorded time, and durable timers."""
 

@@ -22,7 +22,14 @@ from flink_agents_durable.runtime.eager import eager_spawner
 from flink_agents_durable.runtime.functions import as_coroutine, is_plain
 from flink_agents_durable.runtime.java_bridge import JavaCalls
 from flink_agents_durable.runtime.loop_thread import LoopThread, Notifier
-from flink_agents_durable.runtime.outcomes import AWAIT, OutcomeBox, context_of, outcome_of, run_plain
+from flink_agents_durable.runtime.outcomes import (
+    AWAIT,
+    OutcomeBox,
+    context_of,
+    outcome_of,
+    run_outside_loop,
+    run_plain,
+)
 from flink_agents_durable.runtime.workers import WorkerPool
 
 MAX_PAUSE_SECONDS = 300.0
@@ -202,12 +209,15 @@ class CallExecutor:
         if entry.timer is not None or self._admission.waiting:
             self._pump.notify()
 
-    def run_blocking(self, call: CallStart, wait: Callable[[], None] | None = None) -> Completion:
-        """Run one call while the task thread waits (K5).
+    def run_blocking(
+        self, call: CallStart, wait: Callable[[], None] | None = None, here: bool = False
+    ) -> Completion:
+        """Run one call while the action waits (K5).
 
         First on a Python lock, then in `wait`, again and again: a short wait that `signal` ends and that an
         interruption ends with an error, which then is the outcome, as is a CallTimeoutError. Without `wait`: on
-        the lock.
+        the lock. `here`: the calling thread may block, so that a plain function whose time nobody limits
+        needs no worker.
         """
         box = OutcomeBox(self._post_signal)
         plain = is_plain(call.function)
@@ -217,7 +227,10 @@ class CallExecutor:
             at_once = plain and self._admission.enter_at_once(lane, self._clock())
             if not at_once:
                 self._admission.add(entry)
-        if at_once:
+        if at_once and here and call.timeout is None and type(call.function) not in JAVA_FUNCTIONS:
+            self._running[call.id] = entry
+            self._worker_ended(entry, run_outside_loop(call))
+        elif at_once:
             self._begin_plain(entry)
         else:
             self._pump.notify()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from flink_agents_durable.engine.interruption import is_interruption
 from flink_agents_durable.engine.ports import StateEntry
+from flink_agents_durable.runtime.action_thread import ActionThread
+
+R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +39,8 @@ class HostLink:
 
     def __init__(self, host: Host) -> None:
         self._host: Host | None = host
+        self.actions: ActionThread | None = None
+        """Where actions run, if not on the task thread."""
 
     def release(self) -> None:
         self._host = None
@@ -56,18 +62,32 @@ class HostLink:
         if host is not None:
             with contextlib.suppress(Exception):
                 host.signal()
+        if self.actions is not None:
+            self.actions.signal()
 
-    # ---- task thread
+    # ---- where actions run: the task thread, or one for which it waits
+
+    def on_task_thread(self, act: Callable[..., R], *args: Any) -> R:
+        """Java's state and its continuations keep to the task thread."""
+        actions = self.actions
+        if actions is None or not actions.is_current():
+            return act(*args)
+        result: R = actions.ask(partial(act, *args))
+        return result
 
     def wait(self, seconds: float = MAX_WAIT_SECONDS) -> None:
         """Wait for a signal, a short time; an interrupt of the task ends it with an error (K5)."""
-        self._open().awaitSignal(max(1, int(min(seconds, MAX_WAIT_SECONDS) * 1_000)))
+        seconds = min(seconds, MAX_WAIT_SECONDS)
+        if self.actions is not None and self.actions.is_current():
+            self.actions.wait(seconds)
+        else:
+            self._open().awaitSignal(max(1, int(seconds * 1_000)))
 
     def load_key(self, key: bytes) -> list[StateEntry]:
-        return entries(self._open().loadKey(key))
+        return entries(self.on_task_thread(self._open().loadKey, key))
 
     def load_memory(self, key: bytes) -> list[tuple[str, bytes]]:
-        flat = self._open().loadMemory(key)
+        flat = self.on_task_thread(self._open().loadMemory, key)
         if flat is None:
             return []
         return [(flat[i], bytes(flat[i + 1])) for i in range(0, len(flat), 2)]
@@ -75,14 +95,14 @@ class HostLink:
     def is_interruption(self, error: BaseException) -> bool:
         """Keeps I1: Java is asked for the throwables inside the exception."""
         host = self._host
-        return is_interruption(error, None if host is None else host.isInterruption)
+        return self.on_task_thread(is_interruption, error, None if host is None else host.isInterruption)
 
     def update_metrics(self, flat: list[Any]) -> None:
-        self._open().updateMetrics(tuple(flat))
+        self.on_task_thread(self._open().updateMetrics, tuple(flat))
 
     def java_actions(self, workers: int) -> Any:
         """The Java side of actions written in Java, made when it is first asked for."""
-        return self._open().javaActions(workers)
+        return self.on_task_thread(self._open().javaActions, workers)
 
     def _open(self) -> Host:
         if self._host is None:

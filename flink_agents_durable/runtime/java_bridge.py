@@ -27,16 +27,11 @@ class JavaBridge:
         self._serve: Callable[[bytes], bytes] | None = None
         self.serve = LastingMethod(self._answer)
 
-    @property
-    def actions(self) -> Any:
-        """Java's side."""
-        return self._actions
-
     def prepare(self) -> None:
         """Java's side is made when the first action or call needs it: agents without any cost nothing."""
         if self._actions is None:
             self._actions = self._link.java_actions(self._workers)
-            self._actions.serveBy(self)
+            self._link.on_task_thread(self._actions.serveBy, self)
             self.on_first_use()
 
     def new_handle(self) -> int:
@@ -46,11 +41,11 @@ class JavaBridge:
 
     def start(self, handle: int, message: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         self._serve = serve
-        return bytes(self._actions.start(handle, message))
+        return bytes(self._link.on_task_thread(self._actions.start, handle, message))
 
     def step(self, handle: int, answer: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         self._serve = serve
-        return bytes(self._actions.step(handle, answer))
+        return bytes(self._link.on_task_thread(self._actions.step, handle, answer))
 
     def _answer(self, message: bytes) -> bytes:
         """Called by Java from inside `start` or `step`."""
@@ -60,22 +55,28 @@ class JavaBridge:
     def call(self, handle: int, number: int, reconcile: bool) -> JavaCall:
         return JavaCall(handle, number, reconcile)
 
+    def start_calls(self, message: bytes) -> None:
+        self._link.on_task_thread(self._actions.startCalls, message)
+
+    def take_completions(self, limit: int) -> bytes:
+        return bytes(self._link.on_task_thread(self._actions.takeCompletions, limit))
+
     def interrupt(self, handle: int, error: BaseException) -> bool:
         if isinstance(error, JavaInterruptedError):
-            self._actions.interruptBy(handle, error.call)
+            self._link.on_task_thread(self._actions.interruptBy, handle, error.call)
             return True
         for throwable in throwables(error):
-            self._actions.interruptByTask(handle, throwable)
+            self._link.on_task_thread(self._actions.interruptByTask, handle, throwable)
             return True
         return False
 
     def abandon(self, handle: int) -> None:
         if self._actions is not None:
-            self._actions.abandon(handle)
+            self._link.on_task_thread(self._actions.abandon, handle)
 
     def release(self, handle: int) -> None:
         if self._actions is not None:
-            self._actions.release(handle)
+            self._link.on_task_thread(self._actions.release, handle)
 
     def close(self) -> None:
         """Let go of Java, which closes its side with its operator (K11)."""
@@ -107,14 +108,14 @@ class JavaCalls:
                 message += (call.id, function.handle, function.number, function.reconcile)
         with self._lock:
             self._running += len(calls)  # before any of them can end
-        self._bridge.actions.startCalls(encode(message))
+        self._bridge.start_calls(encode(message))
 
     def take(self, limit: int) -> list[Completion]:
         """At most so many outcomes, on the task thread."""
         self.has_more = False
         if not self._running:
             return []
-        flat = decode_flat(bytes(self._bridge.actions.takeCompletions(limit)))
+        flat = decode_flat(self._bridge.take_completions(limit))
         taken = [self._completion(*flat[place : place + 3]) for place in range(0, len(flat), 3)]
         with self._lock:
             self._running -= len(taken)

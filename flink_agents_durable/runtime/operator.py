@@ -18,6 +18,7 @@ from flink_agents_durable.engine.plan_classes import register_plan_classes, unre
 from flink_agents_durable.engine.services import Services
 from flink_agents_durable.engine.settings import EngineSettings
 from flink_agents_durable.engine.snapshot import UNKNOWN
+from flink_agents_durable.runtime.action_thread import ActionThread
 from flink_agents_durable.runtime.admission import limits_of
 from flink_agents_durable.runtime.built_in_metrics import BuiltInMetrics
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
@@ -165,8 +166,11 @@ class AgentOperator:
         self._java.on_first_use = partial(self._executor.use_java, JavaCalls(self._java))
         self._store = StoreLink(store, self._executor, link)
         self._timer = DurableTimer(self._executor.thread, link.wake)
+        self._actions = ActionThread(link.wait, partial(self._executor.thread.post, link.signal))
+        link.actions = self._actions
+        encode = plan.encode_output or pickled
         self._ports = OperatorPorts(
-            link, self._executor, self._store, self._timer, self._gate, plan.encode_output or pickled
+            link, self._executor, self._store, self._timer, self._gate, encode, self._actions
         )
         self._engine: Engine | None = None
         self._built_in = BuiltInMetrics(self._metrics, link, self._executor)
@@ -262,10 +266,7 @@ class AgentOperator:
                     act = partial(self._admit, bytes(key), group, bytes(payload), timestamp, UNKNOWN)
                     self._held.append(act)
                 return None
-            self._raise_kept()
-            self._run_held()
-            for key, group, payload, timestamp, stored in inputs:
-                self._admit(bytes(key), group, bytes(payload), timestamp, stored)
+            self._step(partial(self._admit_all, inputs))
             return self._result()
         except BaseException as error:
             self._failure = _as_failure(error)
@@ -280,9 +281,7 @@ class AgentOperator:
                 act = partial(self._resolve, bytes(key), group, bytes(resolution), UNKNOWN)
                 self._held.append(act)
                 return None
-            self._raise_kept()
-            self._run_held()
-            self._resolve(bytes(key), group, bytes(resolution), stored)
+            self._step(partial(self._resolve, bytes(key), group, bytes(resolution), stored))
             return self._result()
         except BaseException as error:
             self._failure = _as_failure(error)
@@ -293,6 +292,10 @@ class AgentOperator:
 
     def watermark_status(self, active: bool) -> Result:
         return self._enter(partial(self._gate.status, active))
+
+    def _admit_all(self, inputs: Sequence[Sequence[Any]]) -> None:
+        for key, group, payload, timestamp, stored in inputs:
+            self._admit(bytes(key), group, bytes(payload), timestamp, stored)
 
     def _admit(
         self, key: bytes, group: int, payload: bytes, timestamp: int | None, stored: bytes | None
@@ -309,10 +312,28 @@ class AgentOperator:
             self._held.append(act)
             return None
         with _formatted():
-            self._raise_kept()
+            self._step(act)
+            return self._result()
+
+    def _step(self, act: Callable[[], None]) -> None:
+        """Run what steps the engine; on a thread for it once an action has made a synchronous call (K5)."""
+        self._raise_kept()
+        if not self._ports.has_blocked:
             self._run_held()
             act()
-            return self._result()
+            return
+        try:
+            self._actions.run(partial(self._run_after_held, act))
+        except BaseException as error:
+            if (
+                self._actions.interruption is not None
+            ):  # the step may go on: nothing else may enter the engine
+                self._failure = _as_failure(error)
+            raise
+
+    def _run_after_held(self, act: Callable[[], None]) -> None:
+        self._run_held()
+        act()
 
     def _raise_kept(self) -> None:
         if self._failure is not None:
@@ -343,25 +364,26 @@ class AgentOperator:
         if self._stopped_by is not None or self._finished or self._engine is None:
             return None
         with _formatted():
-            engine = self._engine
-            self._raise_kept()
-            self._run_held()
-            deadline = time.monotonic() + DRAIN_SECONDS
-            left = DRAIN_COMPLETIONS
-            progress = True
-            while progress and left > 0 and time.monotonic() < deadline:
-                # Completions first: the writer works on their records while older ones are delivered.
-                completions = self._executor.drain(min(DRAIN_CHUNK, left))
-                left -= len(completions)
-                progress = bool(completions)
-                if completions:
-                    engine.complete(completions, wall_clock())
-                progress |= self._take_acknowledgements(engine, deadline)
-                progress |= self._fire_timers(engine)
-                self._ports.flush_starts()
+            self._step(self._take_what_came)
             if self._unresolved is not None:
                 self._unresolved.check()
             return self._result(more=self._has_more())
+
+    def _take_what_came(self) -> None:
+        engine = self._running()
+        deadline = time.monotonic() + DRAIN_SECONDS
+        left = DRAIN_COMPLETIONS
+        progress = True
+        while progress and left > 0 and time.monotonic() < deadline:
+            # Completions first: the writer works on their records while older ones are delivered.
+            completions = self._executor.drain(min(DRAIN_CHUNK, left))
+            left -= len(completions)
+            progress = bool(completions)
+            if completions:
+                engine.complete(completions, wall_clock())
+            progress |= self._take_acknowledgements(engine, deadline)
+            progress |= self._fire_timers(engine)
+            self._ports.flush_starts()
 
     def _fire_timers(self, engine: Engine) -> bool:
         now = wall_clock()
@@ -495,7 +517,8 @@ class AgentOperator:
         def left() -> float:
             return max(0.0, deadline - time.monotonic())
 
-        if self._engine is not None:
+        step_ended = self._actions.close(left() / 2)
+        if self._engine is not None and step_ended:
             _quietly(self._engine.close)
         store_closed = _quietly(self._store.store.close, left())
         _quietly(self._resources.close, self._executor.loop, left() / 2)
@@ -516,7 +539,7 @@ class AgentOperator:
         self._engine = None
         self._held.clear()
         unregister_plan_classes(self._plan.plan_id)
-        return bool(store_closed) and executor_closed
+        return bool(store_closed) and executor_closed and step_ended
 
 
 def _quietly(close: Callable[..., Any], *args: Any) -> Any:

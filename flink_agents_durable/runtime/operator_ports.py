@@ -11,7 +11,8 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from flink_agents_durable.api.dead_letters import DeadLetter
 from flink_agents_durable.api.errors import CallTimeoutError
-from flink_agents_durable.engine.ports import CallStart, Completion, StateEntry
+from flink_agents_durable.engine.ports import INTERRUPTED, CallStart, Completion, StateEntry
+from flink_agents_durable.runtime.action_thread import ActionThread
 from flink_agents_durable.runtime.deferred_starts import DeferredStarts
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
@@ -80,6 +81,7 @@ class OperatorPorts:
         timer: DurableTimer,
         gate: WatermarkGate,
         encode: Encode,
+        actions: ActionThread,
     ) -> None:
         self.store_durable = store.store.durable
         self._store = store.store
@@ -91,6 +93,9 @@ class OperatorPorts:
         self._timer = timer
         self._gate = gate
         self._encode = encode
+        self._actions = actions
+        self.has_blocked = False
+        """Whether an action has made a synchronous call."""
         self._starts = DeferredStarts(executor, link.wake)
         self.start_calls = self._starts.add
         self.flush_starts = self._starts.flush
@@ -106,8 +111,13 @@ class OperatorPorts:
 
     def run_blocking(self, call: CallStart, expires: int | None) -> Completion:
         self._starts.flush()
+        self.has_blocked = True
+        here = self._actions.is_current()
         wait = self._link.wait if expires is None else partial(self._wait_in_time, call.name, expires)
-        return self._executor.run_blocking(call, wait)
+        completion = self._executor.run_blocking(call, wait, here and expires is None)
+        if here and self._actions.interruption is not None:  # while the function ran (I4)
+            return call.id, INTERRUPTED, self._actions.interruption
+        return completion
 
     def _wait_in_time(self, name: str, expires: int) -> None:
         """Until the `total_timeout` is over, which a call that its limit holds back would not notice."""

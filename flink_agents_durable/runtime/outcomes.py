@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
+from asyncio import events
 from collections.abc import Callable
 from typing import Any
 
@@ -35,6 +36,16 @@ def run_plain(call: CallStart) -> Outcome:
     except BaseException as error:
         return FAILED, error
     return SUCCEEDED, value
+
+
+def run_outside_loop(call: CallStart) -> Outcome:
+    """Run a plain function in the middle of an action, for which no loop runs: it may use asyncio.run."""
+    outer = events._get_running_loop()
+    events._set_running_loop(None)
+    try:
+        return run_plain(call)
+    finally:
+        events._set_running_loop(outer)
 
 
 def outcome_of(call: CallStart, task: asyncio.Task[Any]) -> Outcome:
