@@ -86,10 +86,11 @@ def encode(value):
 
 
 class Driven:
-    """The operator, whose inputs are JSON."""
+    """The operator, whose inputs are JSON; keys are texts, or JSON too."""
 
-    def __init__(self, inner):
+    def __init__(self, inner, json_keys):
         self._inner = inner
+        self._json_keys = json_keys
         self.process = LastingMethod(self._process)
         self.restore_group = inner.restore_group
         self.restore_key = inner.restore_key
@@ -99,7 +100,8 @@ class Driven:
         return getattr(self._inner, name)
 
     def _process(self, key, group, payload, timestamp, stored):
-        value = pickle.dumps((key.decode(), json.loads(bytes(payload))))
+        name = json.loads(key) if self._json_keys else key.decode()
+        value = pickle.dumps((name, json.loads(bytes(payload))))
         return self._inner.process(key, group, value, timestamp, stored)
 
 
@@ -122,4 +124,5 @@ def open_operator(host, settings):
         agent.add_action("greet", InputEvent, greet)
     options = {"agents.store.type": "none", **what.get("options", {})}
     plan = AgentPlan(agent, "uid", "plan", options, encode_output=encode)
-    return Driven(operator.open_operator(host, {**settings, "plan": plan.dump()}))
+    inner = operator.open_operator(host, {**settings, "plan": plan.dump()})
+    return Driven(inner, what.get("json_keys", False))

@@ -34,17 +34,22 @@ final class JavaAgents {
 
     /** The plan of an agent with one action for inputs, with a log in this folder, or without. */
     static byte[] plan(String method, Path folder, Map<String, ?> more) {
-        Map<String, Object> options =
-                folder == null
-                        ? Map.of()
-                        : Map.of(
-                                "agents.store.type", "sqlite",
-                                "agents.store.sqlite.path", folder.toString(),
-                                "agents.job-id", "java");
-        return plan(
-                List.of(List.of("act", "_input_event", JavaTestActions.class.getName(), method)),
-                options,
-                more);
+        return plan(List.of(onInput(JavaTestActions.class, method)), storedIn(folder), more);
+    }
+
+    /** The action that inputs trigger. */
+    static List<String> onInput(Class<?> owner, String method) {
+        return List.of("act", "_input_event", owner.getName(), method);
+    }
+
+    /** Options for a log in this folder; without one there is none. */
+    static Map<String, Object> storedIn(Path folder) {
+        return folder == null
+                ? Map.of()
+                : Map.of(
+                        "agents.store.type", "sqlite",
+                        "agents.store.sqlite.path", folder.toString(),
+                        "agents.job-id", "java");
     }
 
     static byte[] plan(List<?> actions, Map<String, ?> options, Map<String, ?> more) {
@@ -68,8 +73,13 @@ final class JavaAgents {
     }
 
     static Harness open(byte[] plan, OperatorSubtaskState state) throws Exception {
+        return open(plan, state, 1, 0);
+    }
+
+    static Harness open(byte[] plan, OperatorSubtaskState state, int subtasks, int subtask)
+            throws Exception {
         AgentSpec spec = new AgentSpec("uid", plan, 1_000, 1_000);
-        Harness harness = new Harness(spec, PemjaRuntime.factory("java_agents"), 1, 0);
+        Harness harness = new Harness(spec, PemjaRuntime.factory("java_agents"), subtasks, subtask);
         configure(harness.getEnvironment().getJobConfiguration());
         if (state != null) {
             harness.initializeState(state);
