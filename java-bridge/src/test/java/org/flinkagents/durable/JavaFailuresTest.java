@@ -2,17 +2,30 @@ package org.flinkagents.durable;
 
 import static org.flinkagents.durable.JavaAgents.input;
 import static org.flinkagents.durable.JavaAgents.made;
+import static org.flinkagents.durable.JavaAgents.onInput;
 import static org.flinkagents.durable.JavaAgents.open;
 import static org.flinkagents.durable.JavaAgents.outputs;
 import static org.flinkagents.durable.JavaAgents.plan;
+import static org.flinkagents.durable.JavaAgents.storedIn;
 import static org.flinkagents.durable.JavaAgents.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Stream;
+import org.apache.flink.runtime.checkpoint.CheckpointType;
+import org.apache.flink.util.InstantiationUtil;
+import org.flinkagents.durable.api.DurableCallable;
+import org.flinkagents.durable.api.Event;
+import org.flinkagents.durable.api.Outcome;
+import org.flinkagents.durable.api.OutputEvent;
+import org.flinkagents.durable.api.RunnerContext;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -23,7 +36,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Durable calls of Java actions that fail, are interrupted, or are in doubt. */
 @Timeout(180)
-class JavaFailuresTest {
+public class JavaFailuresTest {
     @TempDir private Path folder;
 
     @BeforeEach
@@ -34,7 +47,8 @@ class JavaFailuresTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"pickle", "json"})
-    void xFailuresReplayAsTheirClassOrAsWhatStandsForThem(String payload) throws Exception {
+    void f7F10AndX2ToX4FailuresReplayAsTheirClassOrAsWhatStandsForThem(String payload)
+            throws Exception {
         Map<String, Object> options = Map.of("options", Map.of("agents.payload", payload));
         String busy =
                 "\"Busy(busy)7 < RecordedCallException(" + odd(500, "why") + "){status=500}\"";
@@ -56,6 +70,84 @@ class JavaFailuresTest {
             input(harness, "k");
             assertEquals(List.of(expected, "\"end\""), outputs(harness, 2));
             assertEquals(List.of("held"), made());
+        }
+    }
+
+    /** As HTTP clients make it of a request that was refused. */
+    public static final class Refused extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        public final String apiKey = "key-of-the-field";
+        public final int status = 401;
+
+        Refused() {
+            super(
+                    "refused: Authorization: Bearer token-of-the-message",
+                    new IOException("GET https://anna:password-of-the-cause@host/"));
+        }
+    }
+
+    /** The first attempt waits behind the failures, so that the records are kept. */
+    public static void leaking(Event event, RunnerContext ctx) throws Exception {
+        DurableCallable<String> refused =
+                JavaTestActions.call(
+                        "refused",
+                        String.class,
+                        () -> {
+                            throw new Refused();
+                        });
+        Outcome<String> gathered = ctx.gather(ctx.durableExecuteAsync(refused)).get(0);
+        try {
+            ctx.durableExecute(refused);
+        } catch (RuntimeException e) {
+            ctx.sendEvent(new OutputEvent(gathered.getError().getClass().equals(e.getClass())));
+        }
+        ctx.await(ctx.durableExecuteAsync(JavaTestActions.echo("held")));
+        throw new Refused();
+    }
+
+    @ParameterizedTest
+    @ValueSource(strings = {"pickle", "json"})
+    void x8NoCredentialOfAFailureReachesTheStoreOrTheState(String payload) throws Exception {
+        Map<String, Object> more =
+                Map.of(
+                        "options",
+                        Map.of("agents.payload", payload, "agents.action-failure", "skip"));
+        byte[] stored =
+                plan(List.of(onInput(JavaFailuresTest.class, "leaking")), storedIn(folder), more);
+        JavaTestActions.hold("held");
+        try (Harness harness = open(stored)) {
+            input(harness, "k");
+            outputs(harness, 1);
+            until(harness, () -> made().contains("held"));
+            String state =
+                    text(
+                            InstantiationUtil.serializeObject(
+                                    harness.snapshot(1, CheckpointType.CHECKPOINT)));
+            assertClean(state);
+            JavaTestActions.hold("held").countDown();
+            input(harness, "other");
+            outputs(harness, 2);
+        }
+        StringBuilder log = new StringBuilder();
+        try (Stream<Path> files = Files.walk(folder)) {
+            for (Path file : (Iterable<Path>) files.filter(Files::isRegularFile)::iterator) {
+                log.append(text(Files.readAllBytes(file)));
+            }
+        }
+        assertClean(log.toString());
+    }
+
+    private static String text(byte[] bytes) {
+        return new String(bytes, StandardCharsets.ISO_8859_1);
+    }
+
+    private static void assertClean(String stored) {
+        assertTrue(stored.contains("$Refused"), "it is there");
+        assertTrue(stored.contains("[removed]"), "what was removed is marked");
+        for (String secret :
+                List.of("key-of-the-field", "token-of-the-message", "password-of-the-cause")) {
+            assertTrue(!stored.contains(secret), secret);
         }
     }
 
@@ -87,7 +179,7 @@ class JavaFailuresTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"single", "sync", "gather"})
-    void r1AndR2ACallInDoubtIsReconciled(String mode) throws Exception {
+    void r1ToR4ACallInDoubtIsReconciled(String mode) throws Exception {
         JavaTestActions.hold("doubtful");
         byte[] input = JavaAgents.text("{\"mode\": \"" + mode + "\"}");
         Harness first = open(plan("reconciled", folder, Map.of()));

@@ -128,7 +128,7 @@ public class HostileUserCodeTest {
     @ParameterizedTest
     @ValueSource(
             strings = {"gauge", "sleep", "batch", "timeout", "synchronous", "arguments", "event"})
-    void aCommandThatIsRefusedLeavesNothingBehind(String method) {
+    void d6ACommandThatIsRefusedLeavesNothingBehind(String method) {
         List<List<Object>> commands = start(method);
         assertEquals(2, commands.size(), commands.toString());
         assertEquals(SEND, commands.get(0).get(0));
