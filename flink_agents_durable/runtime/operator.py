@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +19,7 @@ from flink_agents_durable.engine.snapshot import UNKNOWN
 from flink_agents_durable.runtime.action_thread import ActionThread
 from flink_agents_durable.runtime.admission import limits_of
 from flink_agents_durable.runtime.built_in_metrics import BuiltInMetrics
+from flink_agents_durable.runtime.drain import Drain
 from flink_agents_durable.runtime.durable_timer import DurableTimer, wall_clock
 from flink_agents_durable.runtime.executor import CallExecutor
 from flink_agents_durable.runtime.garbage import tune_collector
@@ -41,6 +40,7 @@ from flink_agents_durable.runtime.operator_ports import OperatorPorts, StoreLink
 from flink_agents_durable.runtime.plan import AgentPlan
 from flink_agents_durable.runtime.resources import ResourceRegistry
 from flink_agents_durable.runtime.signed_store import sign_if_asked
+from flink_agents_durable.runtime.task_failure import TaskFailedError, as_failure, formatted
 from flink_agents_durable.runtime.task_settings import (
     TaskSettings,
     make_store,
@@ -51,17 +51,10 @@ from flink_agents_durable.runtime.watermarks import WatermarkGate
 
 _log = logging.getLogger(__name__)
 
-DRAIN_COMPLETIONS = 1_000
-DRAIN_SECONDS = 0.010
-"""A mail takes no longer than these, so that barriers are not blocked (K10)."""
-DRAIN_CHUNK = 128
-"""How much is done between two looks at the clock."""
 MIN_SWEEP_SECONDS = 1.0
 """Bounds what walks over all keys cost where the time to live is short."""
 FLUSH_RECORDS = 10_000
 """Dirty records are written to the state before they are more, which a snapshot would wait for (K6)."""
-MAX_TRACEBACK_CHARS = 65_536
-"""Bounds the text of a failure in Flink's exception history."""
 
 MORE_WORK = 1
 WRITE_DIRTY_KEYS = 2
@@ -70,10 +63,6 @@ CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT = range(3)
 
 Result = tuple[Any, ...] | None
 """In-flight runs, live runs, flags, then what is to be emitted. None: nothing to do, and the counts stand."""
-
-
-class TaskFailedError(RuntimeError):
-    """Carries a formatted traceback: of a Python error only the first argument reaches Java."""
 
 
 def open_operator(
@@ -85,7 +74,7 @@ def open_operator(
     fewer arguments that Java calls next raises in its place.
     """
     try:
-        with _formatted():
+        with formatted():
             lazies = LazyObjects()
             with collect_lazy() as loaded:
                 plan = load(bytes(settings["plan"]))
@@ -111,24 +100,6 @@ class FailedOperator:
 
     def close(self) -> bool:
         return True
-
-
-@contextmanager
-def _formatted() -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        raise _as_failure(error) from None
-
-
-def _as_failure(error: BaseException) -> TaskFailedError:
-    if isinstance(error, TaskFailedError):
-        return error
-    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    if len(text) > MAX_TRACEBACK_CHARS:
-        half = MAX_TRACEBACK_CHARS // 2
-        text = f"{text[:half]}\n... {len(text) - 2 * half} characters left out ...\n{text[-half:]}"
-    return TaskFailedError(text)
 
 
 class AgentOperator:
@@ -172,6 +143,7 @@ class AgentOperator:
         self._ports = OperatorPorts(
             link, self._executor, self._store, self._timer, self._gate, encode, self._actions
         )
+        self._drain = Drain(self._executor, self._store.store, self._timer, self._ports.flush_starts)
         self._engine: Engine | None = None
         self._built_in = BuiltInMetrics(self._metrics, link, self._executor)
         self._log: LogStart | None = None
@@ -194,7 +166,7 @@ class AgentOperator:
 
     def _restore_group(self, group: int, blob: bytes) -> None:
         try:
-            with _formatted():
+            with formatted():
                 self._blobs[group] = read_blob(group, bytes(blob))
         except TaskFailedError as failure:
             self._failure = failure
@@ -205,7 +177,7 @@ class AgentOperator:
 
     def start(self) -> Result:
         """Open the log, read its tail, merge, and restart what was unfinished (L1)."""
-        with _formatted():
+        with formatted():
             self._raise_kept()
             warn_about_setup(self._task)
             store = self._store.store
@@ -229,7 +201,7 @@ class AgentOperator:
             # A state older than the head of the log: calls of which the records are gone run again (S2).
             self._built_in.missing_records = max(store.missing.values(), default=0)
             engine.resume(wall_clock())
-            return self._result(more=self._has_more())
+            return self._result(more=self._drain.has_more(engine))
 
     def _make_engine(self, log_id: str) -> Engine:
         services = Services(
@@ -269,7 +241,7 @@ class AgentOperator:
             self._step(partial(self._admit_all, inputs))
             return self._result()
         except BaseException as error:
-            self._failure = _as_failure(error)
+            self._failure = as_failure(error)
             in_flight, live = self._counts
             # Brings a `drain`, which raises it; this input stays live, so that no watermark passes it.
             return in_flight, max(1, live), MORE_WORK
@@ -284,7 +256,7 @@ class AgentOperator:
             self._step(partial(self._resolve, bytes(key), group, bytes(resolution), stored))
             return self._result()
         except BaseException as error:
-            self._failure = _as_failure(error)
+            self._failure = as_failure(error)
             return *self._counts, MORE_WORK  # brings a `drain`, which raises it
 
     def watermark(self, timestamp: int) -> Result:
@@ -311,7 +283,7 @@ class AgentOperator:
         if self._stopped_by is not None:
             self._held.append(act)
             return None
-        with _formatted():
+        with formatted():
             self._step(act)
             return self._result()
 
@@ -328,7 +300,7 @@ class AgentOperator:
             if (
                 self._actions.interruption is not None
             ):  # the step may go on: nothing else may enter the engine
-                self._failure = _as_failure(error)
+                self._failure = as_failure(error)
             raise
 
     def _run_after_held(self, act: Callable[[], None]) -> None:
@@ -353,7 +325,7 @@ class AgentOperator:
 
     def finish(self) -> None:
         """Nothing may be emitted any more (K7)."""
-        with _formatted():
+        with formatted():
             self._finished = True
             self._built_in.report(self._running(), now=True)
 
@@ -363,58 +335,16 @@ class AgentOperator:
         """Take completions, acknowledgements and timers, for a bounded time (K10)."""
         if self._stopped_by is not None or self._finished or self._engine is None:
             return None
-        with _formatted():
-            self._step(self._take_what_came)
+        with formatted():
+            engine = self._engine
+            self._step(partial(self._drain.run, engine))
             if self._unresolved is not None:
                 self._unresolved.check()
-            return self._result(more=self._has_more())
-
-    def _take_what_came(self) -> None:
-        engine = self._running()
-        deadline = time.monotonic() + DRAIN_SECONDS
-        left = DRAIN_COMPLETIONS
-        progress = True
-        while progress and left > 0 and time.monotonic() < deadline:
-            # Completions first: the writer works on their records while older ones are delivered.
-            completions = self._executor.drain(min(DRAIN_CHUNK, left))
-            left -= len(completions)
-            progress = bool(completions)
-            if completions:
-                engine.complete(completions, wall_clock())
-            progress |= self._take_acknowledgements(engine, deadline)
-            progress |= self._fire_timers(engine)
-            self._ports.flush_starts()
-
-    def _fire_timers(self, engine: Engine) -> bool:
-        now = wall_clock()
-        if not self._timer.is_due(now):
-            return False
-        engine.fire_timers(now)
-        return True
-
-    def _take_acknowledgements(self, engine: Engine, deadline: float) -> bool:
-        """Batch by batch, as each may make many actions go on. Raises the failure of the writer (P20)."""
-        durable = self._store.store.acknowledged()
-        if not self._store.store.durable:
-            return False
-        progress = False
-        while engine.applied_batches < durable:
-            engine.acknowledge(engine.applied_batches + 1, wall_clock())
-            progress = True
-            if time.monotonic() >= deadline:
-                break
-        return progress
-
-    def _has_more(self) -> bool:
-        """Work that no later wake-up announces, because its wake-up has come already."""
-        if self._executor.completed:
-            return True
-        store = self._store.store
-        return store.durable and self._running().applied_batches < store.acknowledged()
+            return self._result(more=self._drain.has_more(engine))
 
     def flush(self) -> tuple[Any, ...]:
         """Updates of the dirty keys, written before a snapshot asks for them (K6)."""
-        with _formatted():
+        with formatted():
             engine = self._running()
             self._flushed_calls = engine.stats.calls_executed
             return flattened(engine.snapshot())
@@ -451,7 +381,7 @@ class AgentOperator:
             return str(failure)
 
     def _write_snapshot(self, checkpoint_id: int, kind: int) -> tuple[list[bytes], tuple[Any, ...]]:
-        with _formatted():
+        with formatted():
             self._raise_kept()
             engine, log = self._running(), self._log
             assert log is not None
@@ -485,14 +415,14 @@ class AgentOperator:
 
     def forget(self, flat: Sequence[Any]) -> tuple[Any, ...]:
         """Updates that remove what has expired, of keys given as key, group, state `sequence`, key, ..."""
-        with _formatted():
+        with formatted():
             self._raise_kept()
             keys = [(bytes(flat[i]), int(flat[i + 1]), bytes(flat[i + 2])) for i in range(0, len(flat), 3)]
             return flattened(self._running().forget_expired(keys, wall_clock()))
 
     def completed(self, checkpoint_id: int) -> None:
         """Cut the log, to what the retained checkpoints need (P23)."""
-        with _formatted():
+        with formatted():
             positions = self._retained.completed(checkpoint_id)
             if positions is not None:
                 self._store.store.truncate(positions)

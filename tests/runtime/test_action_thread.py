@@ -15,8 +15,8 @@ from flink_agents_durable.api.call_options import CallOptions
 from flink_agents_durable.api.errors import AttemptEndedError, CallTimeoutError, DurableExecutionError
 from flink_agents_durable.api.events import InputEvent, OutputEvent
 from flink_agents_durable.runtime.action_thread import ActionThread
-from flink_agents_durable.runtime.operator import TaskFailedError
 from flink_agents_durable.runtime.outcomes import SPIN_SECONDS
+from flink_agents_durable.runtime.task_failure import TaskFailedError
 from tests.runtime.fake_flink import DEADLINE, FakeFlink, plan_of
 from tests.runtime.harness import eventually
 

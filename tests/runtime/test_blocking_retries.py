@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flink_agents_durable import Agent, CallOptions, CallTimeoutError, InputEvent, OutputEvent, RetryPolicy
-from flink_agents_durable.runtime.operator import TaskFailedError
 from flink_agents_durable.runtime.operator_ports import OperatorPorts
+from flink_agents_durable.runtime.task_failure import TaskFailedError
 from tests.runtime.fake_flink import DEADLINE, FakeFlink, plan_of
 
 CALLS: list[int] = []

@@ -16,14 +16,15 @@ import pytest
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.events import InputEvent, OutputEvent
 from flink_agents_durable.engine.ports import SEQUENCE
+from flink_agents_durable.runtime import drain
 from flink_agents_durable.runtime import operator as operator_module
 from flink_agents_durable.runtime.operator import (
     CHECKPOINT,
     MORE_WORK,
     SAVEPOINT,
     STOP_SAVEPOINT,
-    TaskFailedError,
 )
+from flink_agents_durable.runtime.task_failure import MAX_TRACEBACK_CHARS, TaskFailedError
 from tests.runtime.fake_flink import DEADLINE, FakeFlink, FakeHost, plan_of
 from tests.runtime.harness import eventually
 
@@ -204,7 +205,7 @@ def test_end_of_input_drains_and_the_last_watermark_comes_last(open_flink: Open,
 
 
 def test_k10_a_drain_is_bounded_by_number(open_flink: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operator_module, "DRAIN_SECONDS", 1_000.0)
+    monkeypatch.setattr(drain, "DRAIN_SECONDS", 1_000.0)
     flink = open_flink(plan_of(agent_of(call_echo)))
     for number in range(2_500):
         flink.process(number, number)
@@ -233,7 +234,7 @@ def test_k10_a_drain_is_bounded_by_time(open_flink: Open) -> None:
     eventually(lambda: flink.rt._executor.completed == 1_000)
     result = flink.rt.drain()
     assert result is not None
-    assert result[1] >= 1_000 - 2 * operator_module.DRAIN_CHUNK
+    assert result[1] >= 1_000 - 2 * drain.DRAIN_CHUNK
     assert result[2] & MORE_WORK
     flink._apply(result)
     flink.run_until_idle()
@@ -243,7 +244,7 @@ def test_nothing_polls_an_idle_operator_has_no_wake_ups(open_flink: Open, store_
     flink = open_flink(plan_of(agent_of(call_held_or_echo), **store_options))
     flink.process("a", "waits")
     assert WORLD.inside.acquire(timeout=DEADLINE)
-    threading.Event().wait(operator_module.DRAIN_SECONDS + 1.1)  # the flush of metrics may come once
+    threading.Event().wait(drain.DRAIN_SECONDS + 1.1)  # the flush of metrics may come once
     flink.mail()
     wakes = flink.host.wakes
     threading.Event().wait(0.5)
@@ -447,7 +448,7 @@ def test_a_long_traceback_is_cut_in_the_middle(open_flink: Open) -> None:
     flink.process("a", 1)
     with pytest.raises(TaskFailedError, match="characters left out") as caught:
         flink.mail()
-    assert len(caught.value.args[0]) < operator_module.MAX_TRACEBACK_CHARS + 100
+    assert len(caught.value.args[0]) < MAX_TRACEBACK_CHARS + 100
 
 
 def test_case_12_k5_an_interrupt_of_a_synchronous_call_ends_the_attempt(

@@ -11,7 +11,8 @@ import pytest
 from flink_agents_durable.api.agent import Agent
 from flink_agents_durable.api.events import InputEvent, OutputEvent
 from flink_agents_durable.runtime import unresolved
-from flink_agents_durable.runtime.operator import STOP_SAVEPOINT, TaskFailedError
+from flink_agents_durable.runtime.operator import STOP_SAVEPOINT
+from flink_agents_durable.runtime.task_failure import TaskFailedError
 from tests.runtime.fake_flink import FakeFlink, merged, plan_of
 from tests.runtime.test_operator_restarts import parts
 
