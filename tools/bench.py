@@ -148,12 +148,12 @@ def sync() -> None:
         "sync",
         f"{rate:,.0f}",
         "synchronous durable calls/s without store",
-        f"{rate * thread_round_trip():.2f} of a bare hand-over to a thread and back",
+        f"{rate * thread_round_trip():.2f} times a bare hand-over to a thread and back",
     )
 
 
 def thread_round_trip() -> float:
-    """Seconds for a bare hand-over to a worker thread and back, the least a synchronous call can cost."""
+    """Seconds for a bare hand-over to a worker thread and back, which a call outside of its action would cost."""
     import queue
     import threading
 
