@@ -123,7 +123,10 @@ class Conversation(Agent):
 
 
 class Stuck(Agent):
-    """A call in a plain function that only its gate ends: on a worker, or with the task waiting for it."""
+    """A call in a plain function that only its gate ends: on a worker, or with the task waiting for it.
+
+    The second of a key's synchronous calls runs in its action's own thread (K5); the first is called "begin".
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -132,7 +135,9 @@ class Stuck(Agent):
     async def answer(self, event: Event, ctx: RunnerContext) -> None:
         question = InputEvent.from_event(event).input
         arguments = (self.folder, question, "second")
-        if question.startswith("sync"):
+        if question.endswith("begin"):
+            answer = ctx.durable_execute(ask_plainly, self.folder, question)
+        elif question.startswith("sync"):
             answer = ctx.durable_execute(ask_plainly, *arguments)
         else:
             answer = await ctx.durable_execute_async(ask_plainly, *arguments)
