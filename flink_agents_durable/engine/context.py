@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import inspect
 import logging
 import random
 import uuid
@@ -25,6 +24,7 @@ from flink_agents_durable.engine.identity import derived_uuid
 from flink_agents_durable.engine.java_messages import pack, to_java
 from flink_agents_durable.engine.limits import check_limit
 from flink_agents_durable.engine.memory import SENSORY, MemoryView
+from flink_agents_durable.engine.parameters import has_parameter, needs_arguments
 
 if TYPE_CHECKING:
     from flink_agents_durable.engine.driver import PythonDriver
@@ -216,7 +216,7 @@ def _spec_with_keywords(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     if not callable(inner):
         raise TypeError(f"a durable call takes a function, not {inner!r}")
     for name in _RESERVED:
-        if name in kwargs and name in _own_parameters(inner):
+        if name in kwargs and has_parameter(inner, name):
             raise TypeError(
                 f"{name}= is a keyword of the durable call, and {inner!r} has a parameter of that name:"
                 " bind the function's own by functools.partial, or give the call's by configured(...)"
@@ -230,27 +230,14 @@ def _spec_with_keywords(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     return CallSpec(inner, args, kwargs, _checked_reconciler(reconciler), options)
 
 
-def _own_parameters(func: Any) -> set[str]:
-    if isinstance(func, functools.partial):
-        return set()
-    try:
-        return set(inspect.signature(func).parameters)
-    except (TypeError, ValueError):
-        return set()
-
-
 def _checked_reconciler(reconciler: Any) -> Any:
     if reconciler is None:
         return None
     if not callable(reconciler):
         raise TypeError(f"reconciler= takes a function without parameters, not {reconciler!r}")
-    try:
-        inspect.signature(reconciler).bind()
-    except TypeError:
+    if needs_arguments(reconciler):
         raise TypeError(
             f"reconciler {reconciler!r} has parameters that must be given: a reconciler is called without any,"
             " bind what it needs by functools.partial or a lambda"
-        ) from None
-    except ValueError:
-        pass
+        )
     return reconciler
