@@ -390,7 +390,17 @@ class Engine:
         if queued.value is None:
             queued.value = self._inputs.loads(queued.payload)
         id = queued.run_id or identity.run_id(self.log_id, ks.key, queued.sequence, queued.digest)
-        return Run(ks, queued.value[0], queued, id, memory)
+        return Run(
+            ks,
+            queued.value[0],
+            id,
+            queued.sequence,
+            queued.digest,
+            queued.payload,
+            queued.timestamp,
+            queued.segment,
+            memory,
+        )
 
     def trigger(self, run: Run, event: Any, trigger: bytes, payload: bytes, time: int) -> None:
         """Make an execution for each action that the event triggers; they start in this step.
@@ -408,7 +418,8 @@ class Engine:
             execution.start_time = execution.time = time
             if execution.id in run.executions or execution.id in run.done:
                 continue  # sent again after a mismatch
-            self.take_recorded(execution)
+            if run.records or run.voids or run.reopened:
+                self.take_recorded(execution)
             run.executions[execution.id] = execution
             run.starting.append(execution)
 

@@ -36,10 +36,7 @@ AWAKEABLE_SLOT = 3
 NONE_DONE: AbstractSet[int] = frozenset()
 NONE_CHANGED: AbstractSet[str] = frozenset()
 NOTHING_TO_REPLAY: deque[Record] = deque()
-NOTHING_GIVEN: list[tuple[Record, bool]] = []
 NOTHING_QUEUED: deque[QueuedInput] = deque()
-NO_AWAKEABLES: dict[str, Slot | None] = {}
-NOTHING_EARLY: dict[str, Resolution] = {}
 
 
 class Resolution(NamedTuple):
@@ -88,130 +85,66 @@ class Recorded:
         self.attempts: dict[int, Record] = {}  # the last failed one of each slot (P19)
 
 
-class Execution:
+class Execution(msgspec.Struct, eq=False):
     """One action working on one event of one run."""
 
-    __slots__ = (
-        "action",
-        "awakeables",
-        "dispatched",
-        "driver",
-        "event",
-        "event_payload",
-        "given",
-        "id",
-        "last_timer",
-        "next_slot",
-        "numbers",
-        "recorded",
-        "reopened",
-        "run",
-        "sends",
-        "slots",
-        "start_number",
-        "start_time",
-        "start_version",
-        "suppress",
-        "time",
-        "trigger",
-        "undigested",
-        "uses_memory",
-        "version",
-        "voids",
-        "writes",
-    )
-
-    def __init__(
-        self, run: Run, action: CompiledAction, id: int, trigger: bytes, event: Any, payload: bytes
-    ) -> None:
-        self.run = run
-        self.action = action
-        self.id = id
-        self.trigger = trigger  # id of the event that triggered it
-        self.event = event
-        self.event_payload = payload  # empty: the input of the run
-        self.driver: Driver | None = None
-        self.slots: dict[int, Slot] = {}
-        self.awakeables: dict[str, Slot | None] = NO_AWAKEABLES  # by id: who waits; None: it is delivered
-        self.next_slot = 0
-        self.numbers: list[int] = []  # of its records in the journal
-        self.recorded: Recorded | None = None
-        self.given: list[tuple[Record, bool]] = NOTHING_GIVEN  # without a store: see reopening.py
-        self.last_timer = -1  # slot of the timer or batch end that was delivered last
-        self.reopened: dict[int, int] = {}  # slot -> time from which its deadline counts (P14)
-        self.voids: list[tuple[int, int]] = []  # cuts: (slot, record number) (P13)
-        self.dispatched: list[bytes] = []  # digests of the events it has sent (P15)
-        self.undigested: list[Any] = []  # outputs of this step whose digests are not taken yet
-        self.sends = 0
-        self.suppress = 0  # sends up to this index were dispatched before the snapshot
-        self.start_number = 0
-        self.start_version = -1  # -1: not started yet
-        self.start_time = 0
-        self.version = 0
-        self.time = 0
-        self.writes: dict[str, bytes | None] = {}
-        self.uses_memory = False  # of its key, under a time to live (P25)
+    run: Run
+    action: CompiledAction
+    id: int
+    trigger: bytes  # id of the event that triggered it
+    event: Any
+    event_payload: bytes  # empty: the input of the run
+    driver: Driver | None = None
+    slots: dict[int, Slot] = {}
+    awakeables: dict[str, Slot | None] = {}  # by id: who waits; None: it is delivered
+    next_slot: int = 0
+    numbers: list[int] = []  # of its records in the journal
+    recorded: Recorded | None = None
+    given: list[tuple[Record, bool]] = []  # without a store: see reopening.py
+    last_timer: int = -1  # slot of the timer or batch end that was delivered last
+    reopened: dict[int, int] = {}  # slot -> time from which its deadline counts (P14)
+    voids: list[tuple[int, int]] = []  # cuts: (slot, record number) (P13)
+    dispatched: list[bytes] = []  # digests of the events it has sent (P15)
+    undigested: list[Any] = []  # outputs of this step whose digests are not taken yet
+    sends: int = 0
+    suppress: int = 0  # sends up to this index were dispatched before the snapshot
+    start_number: int = 0
+    start_version: int = -1  # -1: not started yet
+    start_time: int = 0
+    version: int = 0
+    time: int = 0
+    writes: dict[str, bytes | None] = {}
+    uses_memory: bool = False  # of its key, under a time to live (P25)
 
 
-class Run:
+class Run(msgspec.Struct, eq=False):
     """Everything that one input causes."""
 
-    __slots__ = (
-        "applied",
-        "begun",
-        "cuts",
-        "delivered",
-        "digest",
-        "done",
-        "executions",
-        "fresh",
-        "id",
-        "key",
-        "key_object",
-        "memory",
-        "number",
-        "open_calls",
-        "payload",
-        "records",
-        "reopened",
-        "replay",
-        "segment",
-        "sequence",
-        "start_time",
-        "starting",
-        "time",
-        "timestamp",
-        "voids",
-    )
-
-    def __init__(
-        self, key: KeyState, key_object: Any, queued: QueuedInput, id: bytes, memory: RunMemory
-    ) -> None:
-        self.key = key
-        self.key_object = key_object
-        self.id = id
-        self.sequence = queued.sequence
-        self.digest = queued.digest
-        self.payload = queued.payload
-        self.timestamp = queued.timestamp
-        self.segment = queued.segment
-        self.memory = memory
-        self.number = 0  # last number given to a record
-        self.applied = 0  # number of the last record applied on the task thread (P4)
-        self.delivered = 0  # number of the last delivery
-        self.start_time = 0
-        self.time = 0  # of its last record: times never go back
-        self.begun = False
-        self.executions: dict[int, Execution] = {}
-        self.done: AbstractSet[int] = NONE_DONE
-        self.starting: list[Execution] = []
-        self.fresh: list[Slot] = []  # reserved by actions, not looked at by go_live yet
-        self.replay: deque[Record] = NOTHING_TO_REPLAY
-        self.records: dict[int, Recorded] = {}  # by execution, for those that the replay has still to start
-        self.voids: dict[int, list[tuple[int, int]]] = {}  # and their cuts
-        self.reopened: dict[tuple[int, int], int] = {}  # and the time of their reopening, by slot
-        self.cuts = 0  # cut records that are not acknowledged (P13)
-        self.open_calls = 0
+    key: KeyState
+    key_object: Any
+    id: bytes
+    sequence: int
+    digest: bytes
+    payload: bytes
+    timestamp: int | None
+    segment: int
+    memory: RunMemory
+    number: int = 0  # last number given to a record
+    applied: int = 0  # number of the last record applied on the task thread (P4)
+    delivered: int = 0  # number of the last delivery
+    start_time: int = 0
+    time: int = 0  # of its last record: times never go back
+    begun: bool = False
+    executions: dict[int, Execution] = {}
+    done: AbstractSet[int] = NONE_DONE
+    starting: list[Execution] = []
+    fresh: list[Slot] = []  # reserved by actions, not looked at by go_live yet
+    replay: deque[Record] = NOTHING_TO_REPLAY
+    records: dict[int, Recorded] = {}  # by execution, for those that the replay has still to start
+    voids: dict[int, list[tuple[int, int]]] = {}  # and their cuts
+    reopened: dict[tuple[int, int], int] = {}  # and the time of their reopening, by slot
+    cuts: int = 0  # cut records that are not acknowledged (P13)
+    open_calls: int = 0
 
     def mark_done(self, execution: int) -> None:
         """Remember an execution that has ended, for records of it that come later."""
@@ -229,44 +162,19 @@ def drop_numbers(run: Run, numbers: list[int]) -> None:
             ks.journal_gone.append(number)
 
 
-class QueuedInput:
+class QueuedInput(msgspec.Struct, eq=False):
     """An input behind the live run of its key, with the tail records that it has claimed."""
 
-    __slots__ = (
-        "arrival",
-        "digest",
-        "payload",
-        "records",
-        "run_id",
-        "segment",
-        "sequence",
-        "stored",
-        "timestamp",
-        "value",
-    )
-
-    def __init__(
-        self,
-        arrival: int,
-        sequence: int,
-        digest: bytes,
-        payload: bytes,
-        timestamp: int | None,
-        segment: int,
-        records: list[bytes],
-        value: Any = None,
-        run_id: bytes = b"",
-    ) -> None:
-        self.arrival = arrival
-        self.sequence = sequence
-        self.digest = digest
-        self.payload = payload
-        self.timestamp = timestamp
-        self.segment = segment
-        self.records = records
-        self.value = value  # (key, value), or None after a restore
-        self.run_id = run_id  # of its records, which a fork keeps though its log has another id; else empty
-        self.stored = False
+    arrival: int
+    sequence: int
+    digest: bytes
+    payload: bytes
+    timestamp: int | None
+    segment: int
+    records: list[bytes]
+    value: Any = None  # (key, value), or None after a restore
+    run_id: bytes = b""  # of its records, which a fork keeps though its log has another id; else empty
+    stored: bool = False
 
 
 class Unclaimed:
@@ -280,56 +188,29 @@ class Unclaimed:
         self.run_id = run_id
 
 
-class KeyState:
+class KeyState(msgspec.Struct, eq=False):
     """One live key."""
 
-    __slots__ = (
-        "arrivals",
-        "claim_limit",
-        "counted",
-        "dirty",
-        "early",
-        "early_changed",
-        "group",
-        "journal_gone",
-        "journal_new",
-        "key",
-        "memory",
-        "queued",
-        "queued_changed",
-        "queued_gone",
-        "received",
-        "run",
-        "sequence",
-        "stored_active",
-        "stored_sequence",
-        "stored_unclaimed",
-        "unclaimed",
-        "unclaimed_dirty",
-        "used",
-    )
-
-    def __init__(self, key: bytes, group: int, memory: KeyMemory) -> None:
-        self.key = key
-        self.group = group
-        self.memory = memory
-        self.sequence = 0  # the next sequence number that was never used
-        self.run: Run | None = None
-        self.queued: deque[QueuedInput] = NOTHING_QUEUED
-        self.arrivals = 0
-        self.unclaimed: dict[int, Unclaimed] = {}  # by sequence number (P6)
-        self.early: dict[str, Resolution] = NOTHING_EARLY  # by awakeable id, until they are delivered
-        self.early_changed: AbstractSet[str] = NONE_CHANGED
-        self.received = 0  # inputs since the restore, while there are unclaimed records
-        self.claim_limit = 0
-        self.counted = 0  # what this key adds to Engine.in_flight
-        self.dirty = False
-        self.journal_new: dict[int, Any] = {}  # records, encoded or (store `none`) as the tuples to encode
-        self.journal_gone: list[int] = []
-        self.queued_gone: list[int] = []
-        self.queued_changed: list[QueuedInput] = []  # stored ones that got more tail records
-        self.stored_active = False
-        self.stored_sequence = b""
-        self.stored_unclaimed: AbstractSet[int] = NONE_DONE
-        self.unclaimed_dirty = False
-        self.used = 0  # recorded time of the last use of its memory, if that has a time to live (P25)
+    key: bytes
+    group: int
+    memory: KeyMemory
+    sequence: int = 0  # the next sequence number that was never used
+    run: Run | None = None
+    queued: deque[QueuedInput] = NOTHING_QUEUED
+    arrivals: int = 0
+    unclaimed: dict[int, Unclaimed] = {}  # by sequence number (P6)
+    early: dict[str, Resolution] = {}  # by awakeable id, until they are delivered
+    early_changed: AbstractSet[str] = NONE_CHANGED
+    received: int = 0  # inputs since the restore, while there are unclaimed records
+    claim_limit: int = 0
+    counted: int = 0  # what this key adds to Engine.in_flight
+    dirty: bool = False
+    journal_new: dict[int, Any] = {}  # records, encoded or (store `none`) as the tuples to encode
+    journal_gone: list[int] = []
+    queued_gone: list[int] = []
+    queued_changed: list[QueuedInput] = []  # stored ones that got more tail records
+    stored_active: bool = False
+    stored_sequence: bytes = b""
+    stored_unclaimed: AbstractSet[int] = NONE_DONE
+    unclaimed_dirty: bool = False
+    used: int = 0  # recorded time of the last use of its memory, if that has a time to live (P25)
