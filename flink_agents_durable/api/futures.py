@@ -18,14 +18,11 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Outcome(Generic[T]):
+class Outcome(msgspec.Struct, Generic[T], eq=False):
     """What became of one call of a batch: a value, or an error."""
 
-    __slots__ = ("_error", "_value")
-
-    def __init__(self, value: Any, error: BaseException | None) -> None:
-        self._value = value
-        self._error = error
+    _value: Any
+    _error: BaseException | None
 
     @classmethod
     def success(cls, value: T) -> Outcome[T]:
