@@ -237,7 +237,9 @@ class CallExecutor:
             self._pump.notify()
         try:
             if type(call.function) in JAVA_FUNCTIONS and self._java is not None and wait is not None:
-                status, value = box.take_from(wait, partial(self._take_java, self._java, JAVA_COMPLETIONS))
+                # There as a whole: Java wakes the task thread, and nobody else.
+                fetch = partial(self._take_java, self._java, JAVA_COMPLETIONS)
+                status, value = self._java.on_task_thread(box.take_from, wait, fetch)
             else:
                 status, value = box.take(wait)
         except CallTimeoutError as late:

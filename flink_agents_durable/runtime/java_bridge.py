@@ -20,6 +20,7 @@ class JavaBridge:
 
     def __init__(self, link: HostLink, workers: int) -> None:
         self._link = link
+        self.on_task_thread = link.on_task_thread
         self._workers = workers
         self.on_first_use: Callable[[], None] = _nothing
         self._actions: Any = None
@@ -31,7 +32,7 @@ class JavaBridge:
         """Java's side is made when the first action or call needs it: agents without any cost nothing."""
         if self._actions is None:
             self._actions = self._link.java_actions(self._workers)
-            self._link.on_task_thread(self._actions.serveBy, self)
+            self.on_task_thread(self._actions.serveBy, self)
             self.on_first_use()
 
     def new_handle(self) -> int:
@@ -41,11 +42,11 @@ class JavaBridge:
 
     def start(self, handle: int, message: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         self._serve = serve
-        return bytes(self._link.on_task_thread(self._actions.start, handle, message))
+        return bytes(self.on_task_thread(self._actions.start, handle, message))
 
     def step(self, handle: int, answer: bytes, serve: Callable[[bytes], bytes]) -> bytes:
         self._serve = serve
-        return bytes(self._link.on_task_thread(self._actions.step, handle, answer))
+        return bytes(self.on_task_thread(self._actions.step, handle, answer))
 
     def _answer(self, message: bytes) -> bytes:
         """Called by Java from inside `start` or `step`."""
@@ -56,27 +57,27 @@ class JavaBridge:
         return JavaCall(handle, number, reconcile)
 
     def start_calls(self, message: bytes) -> None:
-        self._link.on_task_thread(self._actions.startCalls, message)
+        self.on_task_thread(self._actions.startCalls, message)
 
     def take_completions(self, limit: int) -> bytes:
-        return bytes(self._link.on_task_thread(self._actions.takeCompletions, limit))
+        return bytes(self.on_task_thread(self._actions.takeCompletions, limit))
 
     def interrupt(self, handle: int, error: BaseException) -> bool:
         if isinstance(error, JavaInterruptedError):
-            self._link.on_task_thread(self._actions.interruptBy, handle, error.call)
+            self.on_task_thread(self._actions.interruptBy, handle, error.call)
             return True
         for throwable in throwables(error):
-            self._link.on_task_thread(self._actions.interruptByTask, handle, throwable)
+            self.on_task_thread(self._actions.interruptByTask, handle, throwable)
             return True
         return False
 
     def abandon(self, handle: int) -> None:
         if self._actions is not None:
-            self._link.on_task_thread(self._actions.abandon, handle)
+            self.on_task_thread(self._actions.abandon, handle)
 
     def release(self, handle: int) -> None:
         if self._actions is not None:
-            self._link.on_task_thread(self._actions.release, handle)
+            self.on_task_thread(self._actions.release, handle)
 
     def close(self) -> None:
         """Let go of Java, which closes its side with its operator (K11)."""
@@ -90,6 +91,7 @@ class JavaCalls:
 
     def __init__(self, bridge: JavaBridge) -> None:
         self._bridge = bridge
+        self.on_task_thread = bridge.on_task_thread
         self._lock = threading.Lock()  # guards the count, as two threads start calls
         self._running = 0
         self._of_python: set[int] = set()  # calls that actions in Python made

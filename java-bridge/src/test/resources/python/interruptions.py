@@ -80,6 +80,13 @@ async def synchronous(ctx, label, kind):
     return ctx.durable_execute(plain, label, kind)
 
 
+async def synchronous_in_place(ctx, label, kind):
+    """In its action's own thread: from the first synchronous call on, later steps have one."""
+    ctx.durable_execute(before, f"{label} first")
+    await ctx.durable_execute_async(before, f"{label} second")
+    return ctx.durable_execute(plain, label, kind)
+
+
 async def synchronous_on_the_loop(ctx, label, kind):
     return ctx.durable_execute(on_the_loop, label, kind)
 
@@ -120,6 +127,7 @@ def doubtful(label):
 
 MODES = {
     "synchronous": synchronous,
+    "synchronous in place": synchronous_in_place,
     "synchronous on the loop": synchronous_on_the_loop,
     "worker": on_a_worker,
     "loop": in_the_loop,

@@ -60,6 +60,8 @@ async def use_java(event, ctx):
         await ctx.durable_execute_async(JavaFunction(TEST_ACTIONS, "refuse"), "why")
     except JavaCallError as error:
         seen.append([str(error), error.java_class])
+    # In its action's own thread, as that has made a synchronous call before; Java answers to the task thread.
+    seen.append(ctx.durable_execute(JavaFunction(TEST_ACTIONS, "add"), 30, 4))
     tool = ctx.get_resource("norm", Tool)
     first, second = await ctx.gather(
         ctx.durable_execute_async(tool.durable_call, {"x": 3, "y": 4}),

@@ -23,7 +23,13 @@ import org.junit.jupiter.params.provider.MethodSource;
 @Timeout(120)
 class InterruptedCallsTest {
     private static final String[] MODES = {
-        "synchronous", "synchronous on the loop", "worker", "loop", "gather", "reconciler"
+        "synchronous",
+        "synchronous in place",
+        "synchronous on the loop",
+        "worker",
+        "loop",
+        "gather",
+        "reconciler"
     };
 
     @TempDir private Path folder;

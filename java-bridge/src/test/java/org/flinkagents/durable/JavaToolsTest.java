@@ -40,7 +40,7 @@ class JavaToolsTest {
     void aPythonActionCallsJava() throws Exception {
         String expected =
                 "[3, 23, [\"java.lang.IllegalArgumentException: why\","
-                        + " \"java.lang.IllegalArgumentException\"], {\"bytes\": \"b'\\\\x01'\","
+                        + " \"java.lang.IllegalArgumentException\"], 34, {\"bytes\": \"b'\\\\x01'\","
                         + " \"norm\": 7}, \"python?\"]";
         Map<String, Object> options =
                 Map.of(
@@ -50,7 +50,7 @@ class JavaToolsTest {
         twice(
                 plan(List.of(), options, Map.of("use_java", true)),
                 expected,
-                List.of("add", "add", "held", "norm", "refuse"));
+                List.of("add", "add", "add", "held", "norm", "refuse"));
     }
 
     /** The second attempt replays all but the last call, which the first one did not end. */
