@@ -60,6 +60,7 @@ class Stepper:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.in_frame: set[int] = set()  # executions whose frames cannot wait while others go on (pinned.py)
 
     # --- start and replay ---
 

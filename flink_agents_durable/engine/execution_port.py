@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flink_agents_durable.api.errors import AttemptEndedError
+from flink_agents_durable.engine import pinned
 from flink_agents_durable.engine.awakeables import make_id
 from flink_agents_durable.engine.codec import Codec
 from flink_agents_durable.engine.commands import Command
@@ -78,11 +79,11 @@ class ExecutionPort:
         """Whether what happens now has happened before the failure."""
         return bool(self._execution.run.replay)
 
-    def is_synchronous(self, index: int) -> bool:
-        """Whether the journal knows this call as a synchronous one (P17)."""
+    def is_synchronous(self, index: int, function_id: str) -> bool:
+        """Whether the journal knows this call of this function as a synchronous one (P17)."""
         known = self._execution.recorded
         record = None if known is None else known.outcomes.get(index)
-        return record is not None and record.kind == SYNC_OUTCOME
+        return record is not None and record.kind == SYNC_OUTCOME and record.function_id == function_id
 
     def ask_time(self) -> int:
         """Recorded time in epoch milliseconds; the run's begin is recorded when it first asks (P12)."""
@@ -102,16 +103,35 @@ class ExecutionPort:
                 self._engine.ended = self._engine.ended or error
                 raise
 
-    def execute(self, index: int, spec: Any, commands: list[Command]) -> tuple[bool, Any]:
-        """A synchronous durable call: replay it, or run it while the task thread waits (P17)."""
-        engine, execution = self._engine, self._execution
+    def late_calls(self, end: int) -> list[int]:
+        """Calls that had not ended when their batch, which ends at this slot, timed out before the failure."""
+        return pinned.late_calls(self._execution, end)
+
+    def take_firing(self, index: int, commands: list[Command]) -> bool:
+        """Whether a timer has fired, or a batch has ended by its time-out, before the failure; it is delivered."""
+        self._check_attempt()
+        self._stepper.carry_out(self._execution, commands)
+        return pinned.take_firing(self._engine, self._stepper, self._execution, index)
+
+    def _check_attempt(self) -> None:
+        engine = self._engine
         if engine.ended is not None:
             raise AttemptEndedError("this attempt of the task has ended") from engine.ended
+
+    def execute(
+        self, index: int, spec: Any, commands: list[Command], *, was_awaited: bool = False
+    ) -> tuple[bool, Any]:
+        """A synchronous durable call: replay it, or run it while the task thread waits (P17).
+
+        It may have been awaited before the failure if nothing but its frame has changed.
+        """
+        engine, execution = self._engine, self._execution
+        self._check_attempt()
         if execution.id in execution.run.done:
             raise AttemptEndedError(f"action {execution.action.name!r} has ended; it can make no more calls")
         self._stepper.carry_out(execution, commands)
         slot = Slot(execution, index, CALL_SLOT, spec)
-        execution.next_slot = index + 1
+        execution.next_slot = max(execution.next_slot, index + 1)
         known = execution.recorded
         if known is not None:
             record = known.outcomes.get(index)
@@ -122,6 +142,10 @@ class ExecutionPort:
                 engine.stats.calls_replayed += 1
                 execution.time = max(execution.time, record.time)
                 return record.ok, self._decode(record.ok, record.payload)
+            if was_awaited:
+                record = pinned.take_outcome(engine, self._stepper, slot)
+                if record is not None:
+                    return record.ok, self._decode(record.ok, record.payload)
             self._stepper.compare(slot, SYNC_OUTCOME)
         try:
             return self._execute(slot)

@@ -36,6 +36,7 @@ from flink_agents_durable.engine.java_messages import (
     METRIC,
     OUTCOMES,
     SEND,
+    SLEEP,
     TIMER,
     VALUE,
     Item,
@@ -52,6 +53,7 @@ from flink_agents_durable.engine.plan import CompiledAction
 from flink_agents_durable.engine.services import Services
 
 _OBJECT = "\x00object"
+_NOTHING = pack(None)
 
 Answer = list[Any]
 
@@ -81,6 +83,7 @@ class JavaDriver:
         self._batch: _Batch | None = None
         self._tools: set[int] = set()  # slots of calls that run in Python
         self._events = 0
+        self._pinned = False  # a frame that cannot wait is being served
 
     # --- the engine's side ---
 
@@ -155,8 +158,7 @@ class JavaDriver:
         if batch is None or slot != batch.end:
             return []
         self._batch = None
-        late = CallTimeoutError(f"a call had no result when its batch timed out after {batch.timeout} s")
-        outcomes = [outcome or [FAILURE, failure_to_java(late)] for outcome in batch.outcomes.values()]
+        outcomes = [outcome or _late(batch.timeout) for outcome in batch.outcomes.values()]
         return self._step([OUTCOMES, outcomes])
 
     def abandon(self) -> None:
@@ -201,11 +203,14 @@ class JavaDriver:
     def serve(self, message: bytes) -> bytes:
         """Answer commands from a frame that cannot wait; they end with something that is answered at once."""
         pending: list[Command] = []
+        self._pinned = True
         try:
             answer = self._take(decode(message), pending) or [VALUE, None]
             self.port.carry_out(pending)
         except BaseException as error:  # through Java's frames only its text would come
             answer = self._answer(False, error)
+        finally:
+            self._pinned = False
         return encode([self.port.is_replaying(), *answer])
 
     # --- commands ---
@@ -229,7 +234,7 @@ class JavaDriver:
             kind = item[0]
             if kind == CALL:
                 slot, spec = item[1], self._spec(item[1], item[2:])
-                if self.port.is_synchronous(slot):
+                if self.port.is_synchronous(slot, spec.function_id):
                     return self._execute(slot, spec, commands)
                 self._call = slot
                 commands.append((engine.CALL, slot, spec))
@@ -237,12 +242,14 @@ class JavaDriver:
                 commands.append((engine.SEND, self._event(item[1], item[2])))
             elif kind == COMPLETE:
                 commands.append((engine.COMPLETE,))
+            elif kind == EXECUTE and item[3] == SLEEP:
+                return self._sleep_in_place(item, commands)
             elif kind == EXECUTE:
                 return self._execute(item[1], self._spec(item[1], item[2:]), commands)
             elif kind == ASK:
                 return self._ask(item[1], item[2])
             elif kind == TIMER:
-                if self.port.is_synchronous(item[1]):
+                if self.port.is_synchronous(item[1], SLEEP):
                     return self._sleep_again(item[1], commands)
                 self._timer = item[1]
                 commands.append((engine.TIMER, item[1], item[2]))
@@ -306,30 +313,49 @@ class JavaDriver:
     ) -> Answer | None:
         """Slots in argument order, then the one of its end (F4)."""
         planned = [(slot, self._spec(slot, call)) for slot, call in enumerate(described, first)]
-        slots = [slot for slot, _ in planned]
-        if any(map(self.port.is_synchronous, slots)):
-            outcomes = []
-            for slot, spec in planned:
-                outcomes.append(self._execute(slot, spec, commands))
-                commands.clear()
-            return [OUTCOMES, outcomes]
         end = -1 if timeout is None else first + len(planned)
-        self._batch = _Batch(slots, end, timeout)
+        if self._pinned or any(self.port.is_synchronous(slot, spec.function_id) for slot, spec in planned):
+            return self._batch_in_place(planned, end, timeout, commands)
+        self._batch = _Batch([slot for slot, _ in planned], end, timeout)
         commands.append((engine.BATCH, planned, end, timeout))
         return None
 
+    def _batch_in_place(
+        self, planned: list[tuple[int, CallSpec]], end: int, timeout: float | None, commands: list[Command]
+    ) -> Answer:
+        """One call after the other, as the frame cannot wait; what was recorded otherwise stays as it was."""
+        late = () if end < 0 else self.port.late_calls(end)
+        outcomes = [
+            _late(timeout) if slot in late else self._execute(slot, spec, commands) for slot, spec in planned
+        ]
+        if late:
+            self._has_fired(end, commands)
+        return [OUTCOMES, outcomes]
+
     def _execute(self, slot: int, spec: CallSpec, commands: list[Command]) -> Answer:
         """A synchronous call (P17). What ends the attempt reaches user code too, and its commands are refused (I2)."""
-        before = commands[:]
-        commands.clear()
         try:
-            return self._of_call(slot, *self.port.execute(slot, spec, before))
+            return self._of_call(slot, *self.port.execute(slot, spec, _drained(commands), was_awaited=True))
         except BaseException as error:
             return self._answer(False, error)
 
+    def _has_fired(self, slot: int, commands: list[Command]) -> bool:
+        fired: bool = self.port.take_firing(slot, _drained(commands))
+        return fired
+
+    def _sleep_in_place(self, item: Item, commands: list[Command]) -> Answer:
+        """It sleeps in a frame that cannot wait; a timer that has fired before the failure has woken it."""
+        try:
+            if self._has_fired(item[1], commands):
+                return [VALUE, _NOTHING]
+        except BaseException as error:
+            return self._answer(False, error)
+        return self._execute(item[1], self._spec(item[1], item[2:]), commands)
+
     def _sleep_again(self, slot: int, commands: list[Command]) -> Answer:
         """It slept in a frame that could not wait; now it could. The record says that it has."""
-        spec = self._spec(slot, [0, "java:ctx.sleep", [], False, None])
+        spec = CallSpec(_slept, (), {}, None, None)
+        spec.function_id, spec.arguments = SLEEP, digest_call((), {})
         answer = self._execute(slot, spec, commands)
         return [FIRED] if answer[0] == VALUE else answer
 
@@ -389,6 +415,22 @@ class JavaDriver:
         """The version of memory that this step reads (P16)."""
         version: int = self.port.version
         return version
+
+
+def _slept() -> None:
+    """Stands for the call of a sleep that is recorded."""
+
+
+def _late(timeout: float | None) -> Answer:
+    late = CallTimeoutError(f"a call had no result when its batch timed out after {timeout} s")
+    return [FAILURE, failure_to_java(late)]
+
+
+def _drained(commands: list[Command]) -> list[Command]:
+    """What was commanded before; it is carried out with what is answered at once."""
+    drained = commands[:]
+    commands.clear()
+    return drained
 
 
 def _is_of(classes: frozenset[str], error: BaseException) -> bool:

@@ -35,6 +35,8 @@ INTERRUPTED = 2
 FIRED = 3
 OUTCOMES = 4
 
+SLEEP = "java:ctx.sleep"  # the call that a timer becomes in a frame that cannot wait
+
 Item = list[Any]
 
 _encoder = msgspec.msgpack.Encoder()

@@ -49,9 +49,13 @@ class JavaBridge:
         return bytes(self.on_task_thread(self._actions.step, handle, answer))
 
     def _answer(self, message: bytes) -> bytes:
-        """Called by Java from inside `start` or `step`."""
-        assert self._serve is not None
-        return self._serve(bytes(message))
+        """Called by Java from inside `start` or `step`; other executions may take steps meanwhile."""
+        serve = self._serve
+        assert serve is not None
+        try:
+            return serve(bytes(message))
+        finally:
+            self._serve = serve
 
     def call(self, handle: int, number: int, reconcile: bool) -> JavaCall:
         return JavaCall(handle, number, reconcile)

@@ -18,6 +18,7 @@ from tests.simulation.java_agents import (
     java_batch,
     java_events,
     java_failing,
+    java_pinned,
     java_sequence,
     java_synchronous,
 )
@@ -528,5 +529,6 @@ AGENTS: dict[str, Simulated] = {
     "java_synchronous": Simulated(java_synchronous, 2),
     "java_failing": Simulated(java_failing, 1),
     "java_events": Simulated(java_events, 3),
+    "java_pinned": Simulated(java_pinned, 3),
     "generated": Simulated(generated, -1, ordered=True, durable=True),
 }

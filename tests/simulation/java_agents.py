@@ -122,3 +122,53 @@ def java_events(world: World) -> Agent:
         world.emit(ctx, "three", v, event.get_attr("a"), d)
 
     return agent(world, act=act, on_more=on_more).add_action("listen", "on_more", listen)
+
+
+def java_pinned(world: World) -> Agent:
+    """Every wait is in a frame that pins in this attempt and perhaps not in the next; others write to memory."""
+
+    def turn(world: World, ctx: Any) -> None:
+        ctx.pinned = world.random.random() < 0.5
+
+    def observe(world: World, ctx: Any, place: str, value: Any) -> Any:
+        written = yield from ctx.ask("memory", "sensory", "get", "", "x")
+        world.observe(ctx, place, (value, written, (yield from ctx.ask("now"))))
+
+    def act(world: World, ctx: Any, v: str) -> Any:
+        turn(world, ctx)
+        ctx.send_event(Event("on_more", {"v": v}))
+        a = result((yield from ctx.call(call(world, f"a{v}", 0.2, paid=True))))
+        yield from observe(world, ctx, "a", a)
+        turn(world, ctx)
+        calls = [call(world, f"x{v}"), call(world, f"pay{v}", paid=True), call(world, f"y{v}", 0.3)]
+        batch = [result(value) for value in (yield from ctx.gather(calls, timeout=2))]
+        yield from observe(world, ctx, "batch", batch)
+        turn(world, ctx)
+        yield from ctx.sleep(2)
+        yield from observe(world, ctx, "slept", None)
+        turn(world, ctx)
+        rest = yield from ctx.gather([call(world, f"z{i}{v}") for i in range(2)])
+        yield from observe(world, ctx, "rest", [result(value) for value in rest])
+        turn(world, ctx)
+        try:
+            b = result((yield from ctx.call(call(world, f"b{v}", 0.3))))
+        except ScriptFailure:
+            b = "failed"
+        yield from observe(world, ctx, "b", b)
+        world.emit(ctx, "one", v, str(a), str(batch), str(b))
+
+    def on_more(world: World, ctx: Any, attributes: Any) -> Any:
+        v = attributes["v"]
+        c = result((yield from ctx.call(call(world, f"c{v}"))))
+        yield from ctx.ask("memory", "sensory", "set", "", "x", str(c))
+        world.emit(ctx, "two", v, str(c))
+
+    async def listen(event: Any, ctx: Any) -> None:
+        v = event.get_attr("v")
+        d = await ctx.durable_execute_async(world.call, f"d{v}")
+        world.observe(ctx, "d", (d, ctx.sensory_memory.get("x"), ctx.now()))
+        ctx.sensory_memory.set("x", d)
+        world.emit(ctx, "three", v, d)
+
+    world.pins = True
+    return agent(world, act=act, on_more=on_more).add_action("listen", "on_more", listen)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from flink_agents_durable.engine import pinned
 from flink_agents_durable.engine.java_driver import JavaDriver
 from tests.simulation import mutants
 from tests.simulation.mutants import Mutant
@@ -34,6 +35,26 @@ def p14_failures_without_slots(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JavaDriver, "_take", take)
 
 
+def p17_what_was_awaited_is_no_synchronous_call(patch: pytest.MonkeyPatch) -> None:
+    """A frame that cannot wait is not given what was recorded where it could."""
+    patch.setattr(pinned, "take_outcome", lambda *_: None)
+
+
+def p11_a_timer_that_fired_is_slept_again(patch: pytest.MonkeyPatch) -> None:
+    """The same for timers, and for the ends of batches."""
+    patch.setattr(pinned, "take_firing", lambda *_: False)
+
+
+def p18_a_late_call_of_a_batch_is_made(patch: pytest.MonkeyPatch) -> None:
+    """A batch that had timed out runs to its end where the frame cannot wait."""
+    patch.setattr(pinned, "late_calls", lambda *_: [])
+
+
+def p1_what_others_were_given_before_comes_later(patch: pytest.MonkeyPatch) -> None:
+    """A frame that cannot wait gets its outcome out of turn."""
+    patch.setattr(pinned, "_catch_up", lambda *_: None)
+
+
 SEEN: list[tuple[Mutant, list[str], int]] = [
     (mutants.p3_deliver_before_the_ack, ["java_sequence"], 50),
     (mutants.p4_position_is_the_end, ["java_sequence"], 100),
@@ -45,6 +66,10 @@ SEEN: list[tuple[Mutant, list[str], int]] = [
     (mutants.p24_timers_end_with_the_attempt, ["java_sequence"], 100),
     (f5_a_batch_in_the_order_of_its_ends, ["java_batch"], 50),
     (p14_failures_without_slots, ["java_failing"], 50),
+    (p17_what_was_awaited_is_no_synchronous_call, ["java_pinned"], 100),
+    (p11_a_timer_that_fired_is_slept_again, ["java_pinned"], 100),
+    (p18_a_late_call_of_a_batch_is_made, ["java_pinned"], 100),
+    (p1_what_others_were_given_before_comes_later, ["java_pinned"], 100),
 ]
 
 

@@ -41,7 +41,7 @@ class Attempt:
         self.number = number  # of the job's attempt: all subtasks have the same
         self.groups = groups
         self.current = True  # no later attempt of the job has begun
-        self.watched = world.store_durable and not world.flips
+        self.watched = world.store_durable and not world.flips and not world.pins
         self.store_durable = world.store_durable
         self.max_record_bytes = world.max_record_bytes
         self.state = KeyedState()

@@ -21,6 +21,7 @@ from flink_agents_durable.engine.java_messages import (
     INTERRUPTED,
     OUTCOMES,
     SEND,
+    SLEEP,
     TIMER,
     VALUE,
     decode_flat,
@@ -68,6 +69,8 @@ class ScriptContext:
         self.commands: list[list[Any]] = []
         self.calls: dict[int, ScriptedCall] = {}
         self.next_slot = 0
+        self.pinned = False
+        """Whether the frames of the script cannot wait: then it is answered from inside its step."""
 
     def send_event(self, event: Any) -> None:
         self.commands.append([SEND, event.type, event.attributes])
@@ -77,6 +80,12 @@ class ScriptContext:
         self.calls[number] = call
         return [number, call.label, [call.label], call.reconciler is not None, call.options]
 
+    def _answer(self) -> Waiting:
+        if not self.pinned:
+            return (yield)
+        commands, self.commands = self.commands, []
+        return decode_flat(self._driver.serve(encode(commands)))[1:]
+
     def _slots(self, count: int) -> int:
         first = self.next_slot
         self.next_slot += count
@@ -85,9 +94,9 @@ class ScriptContext:
     def call(self, call: ScriptedCall, kind: int = CALL) -> Waiting:
         """Await a call."""
         slot = self._slots(1)
+        kind = EXECUTE if self.pinned else kind
         self.commands.append([kind, slot, *self._described(call)])
-        answer = yield
-        return _value(slot, answer)
+        return _value(slot, (yield from self._answer()))
 
     def execute(self, call: ScriptedCall) -> Waiting:
         """A call that the whole task waits for."""
@@ -100,7 +109,7 @@ class ScriptContext:
         if timeout is not None:
             self._slots(1)
         self.commands.append([BATCH, described, first, timeout])
-        answer = yield
+        answer = yield from self._answer()
         if answer[0] != OUTCOMES:
             return _value(first, answer)
         outcomes = []
@@ -113,6 +122,12 @@ class ScriptContext:
 
     def sleep(self, seconds: float) -> Waiting:
         """Wait for a durable timer."""
+        if self.pinned:
+            nothing = ScriptedCall("ctx.sleep", lambda: None)
+            self.commands.append([EXECUTE, self._slots(1), *self._described(nothing)])
+            self.commands[-1][3:5] = [SLEEP, []]
+            yield from self._answer()
+            return
         self.commands.append([TIMER, self._slots(1), seconds])
         answer = yield
         assert answer[0] == FIRED, answer
@@ -120,8 +135,7 @@ class ScriptContext:
     def ask(self, what: str, *arguments: Any) -> Waiting:
         """What is answered at once."""
         self.commands.append([ASK, what, list(arguments)])
-        answer = yield
-        return _value(-1, answer)
+        return _value(-1, (yield from self._answer()))
 
 
 def _value(slot: int, answer: Answer) -> Any:

@@ -33,6 +33,8 @@ class Stage:
     """Whose call runs."""
     scripts: Mapping[str, Script] = MappingProxyType({})
     """Actions "written in Java", by the names of their methods; an agent that has some sets them."""
+    pins: bool = False
+    """Frames of scripts cannot wait in some attempts: what is asked for differs in form, so no transcript is kept."""
 
     def observe(self, ctx: Any, place: str, value: Any) -> None:
         """An action saw a value: on every later attempt it must see the same there."""

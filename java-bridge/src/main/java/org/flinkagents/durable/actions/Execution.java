@@ -227,8 +227,6 @@ final class Execution implements Runnable {
         for (FutureImpl<?> future : batch) {
             described.add(CallDescription.of(future));
         }
-        int size = out.size();
-        int count = commands;
         int first = nextSlot;
         command(BATCH, 4).array(batch.size());
         for (int i = 0; i < batch.size(); i++) {
@@ -242,13 +240,7 @@ final class Execution implements Runnable {
             nextSlot++; // of its end
             out.value(limit);
         }
-        if (!suspend()) {
-            undo(size, count);
-            for (int i = 0; i < batch.size(); i++) {
-                executeInPlace(batch.get(i), first + i, described.get(i));
-            }
-            return;
-        }
+        exchange();
         int kind = (int) answer.number();
         if (kind != OUTCOMES) {
             takeOutcome(batch.get(0), kind); // an interruption
@@ -370,7 +362,7 @@ final class Execution implements Runnable {
         return true;
     }
 
-    /** Asks what is answered at once: by a step, or, from a pinned frame, by a call. */
+    /** Asks by a step, or, from a pinned frame, by a call that is answered at once. */
     private void exchange() {
         if (!suspend()) {
             answer = new Unpacker(actions.serve(takeCommands()));
