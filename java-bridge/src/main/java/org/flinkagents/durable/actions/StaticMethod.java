@@ -48,11 +48,13 @@ final class StaticMethod {
         try {
             return method.invoke(null, converted);
         } catch (InvocationTargetException e) {
-            Throwable thrown = e.getCause();
-            if (thrown instanceof Error) {
-                throw (Error) thrown;
-            }
-            throw (Exception) thrown;
+            throw StaticMethod.<Exception>as(e.getCause());
         }
+    }
+
+    /** Whatever its class: a method may throw what is neither an exception nor an error. */
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> E as(Throwable thrown) throws E {
+        throw (E) thrown;
     }
 }

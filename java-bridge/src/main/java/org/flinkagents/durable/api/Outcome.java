@@ -28,13 +28,16 @@ public final class Outcome<T> {
 
     /** The value; throws the error of a failed call. */
     public T getValue() throws Exception {
-        if (error instanceof Error) {
-            throw (Error) error;
-        }
         if (error != null) {
-            throw (Exception) error;
+            throw Outcome.<Exception>as(error);
         }
         return value;
+    }
+
+    /** Whatever its class: a call may throw what is neither an exception nor an error. */
+    @SuppressWarnings("unchecked")
+    private static <E extends Throwable> E as(Throwable error) throws E {
+        throw (E) error;
     }
 
     /** The error, or null. */

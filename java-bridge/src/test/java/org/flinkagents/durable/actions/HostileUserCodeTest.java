@@ -18,6 +18,7 @@ import org.flinkagents.durable.api.CallOptions;
 import org.flinkagents.durable.api.DurableCallable;
 import org.flinkagents.durable.api.DurableExecutionException;
 import org.flinkagents.durable.api.Event;
+import org.flinkagents.durable.api.Outcome;
 import org.flinkagents.durable.api.OutputEvent;
 import org.flinkagents.durable.api.RunnerContext;
 import org.junit.jupiter.api.AfterEach;
@@ -282,6 +283,42 @@ public class HostileUserCodeTest {
         } finally {
             pool.close();
         }
+    }
+
+    /** Neither an exception nor an error. */
+    public static final class Bare extends Throwable {
+        private static final long serialVersionUID = 1L;
+
+        public Bare(String message) {
+            super(message);
+        }
+    }
+
+    static Object throwsBare(String message) throws Throwable {
+        throw new Bare(message);
+    }
+
+    @Test
+    void x9AStaticMethodThrowsWhateverItThrows() throws Exception {
+        Semaphore ended = new Semaphore(0);
+        JavaActions actions = new JavaActions(null, 1, getClass().getClassLoader(), ended::release);
+        try {
+            Packer calls =
+                    new Packer().array(4).number(5).text(HostileUserCodeTest.class.getName());
+            actions.startCalls(calls.text("throwsBare").value(List.of("why")).toBytes());
+            assertTrue(ended.tryAcquire(10, TimeUnit.SECONDS));
+            List<?> taken = (List<?>) Unpacker.unpack(actions.takeCompletions(10));
+            Map<?, ?> plain = (Map<?, ?>) Unpacker.unpack((byte[]) taken.get(2));
+            assertEquals(Bare.class.getName(), plain.get("class"));
+            assertEquals("why", plain.get("message"));
+        } finally {
+            actions.close();
+        }
+    }
+
+    @Test
+    void f7AnOutcomeThrowsWhateverItsCallThrew() {
+        assertThrows(Bare.class, () -> Outcome.failure(new Bare("why")).getValue());
     }
 
     // ---------------------------------------------------------------- threads
