@@ -137,6 +137,12 @@ final class ContinuationCoroutine extends Coroutine {
         }
     }
 
+    /** For good: what is left of it is collected. */
+    @Override
+    void leave() {
+        suspend();
+    }
+
     private static RuntimeException rethrow(Throwable e) {
         if (e instanceof Error) {
             throw (Error) e;

@@ -12,4 +12,7 @@ abstract class Coroutine {
      * @return false if it cannot stop here, so that nothing happened
      */
     abstract boolean suspend();
+
+    /** Lets the task go on without the body, which swallows that nobody resumes it any more. */
+    abstract void leave();
 }

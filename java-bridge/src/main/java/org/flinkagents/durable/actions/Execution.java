@@ -38,7 +38,7 @@ final class Execution implements Runnable {
     private static final int FIRED = 3;
     private static final int OUTCOMES = 4;
 
-    /** Of user code that catches what tells it that it is abandoned, before it is left alone. */
+    /** Of user code that catches what tells it that it is abandoned, before the task leaves it. */
     private static final int MAX_REFUSALS = 100;
 
     private static final String SLEEP = "ctx.sleep";
@@ -60,14 +60,14 @@ final class Execution implements Runnable {
     /** Failures that were delivered, and the slots that brought them (P14). */
     private final Map<Throwable, Integer> delivered = new IdentityHashMap<>();
 
-    private Thread thread;
+    private volatile Thread thread;
     private ClassLoader contextLoader;
     private Unpacker answer;
     private Throwable interruption;
     private boolean interrupted;
     private boolean replaying;
     private volatile boolean running;
-    private boolean abandoned;
+    private volatile boolean abandoned;
     private boolean ended;
     private int refusals;
 
@@ -183,6 +183,9 @@ final class Execution implements Runnable {
 
     /** Only the action itself may use its context, while it runs. */
     void check(String what) {
+        if (abandoned && Thread.currentThread() == thread) {
+            refuse();
+        }
         if (!running || Thread.currentThread() != thread) {
             throw new DurableExecutionException(
                     what
@@ -191,14 +194,13 @@ final class Execution implements Runnable {
                             + "': it cannot be used in a durable call, on another thread, or after"
                             + " the action has ended");
         }
-        if (abandoned) {
-            refuse();
-        }
     }
 
     private void refuse() {
-        if (++refusals > MAX_REFUSALS) {
-            coroutine.suspend(); // for good
+        if (refusals < MAX_REFUSALS) {
+            refusals++;
+        } else {
+            coroutine.leave();
         }
         throw new AbandonedError();
     }

@@ -16,6 +16,10 @@ import org.flinkagents.durable.api.DurableExecutionException;
  */
 final class ThreadCoroutine extends Coroutine {
     private static final long IDLE_SECONDS = 10;
+
+    /** Between refusals of a body that swallows them, so that it takes no processor from others. */
+    private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(1);
+
     private static final AtomicInteger NUMBER = new AtomicInteger();
 
     /** Starting a thread costs more than a hundred hand-overs. Daemons, as workers are. */
@@ -32,9 +36,10 @@ final class ThreadCoroutine extends Coroutine {
     private final Executor threads;
     private Thread caller;
     private volatile boolean bodysTurn;
-    private volatile boolean interrupted;
     private volatile Thread thread;
+    private boolean interrupted;
     private boolean started;
+    private boolean left;
 
     ThreadCoroutine(Runnable body) {
         this(body, THREADS);
@@ -89,41 +94,67 @@ final class ThreadCoroutine extends Coroutine {
         }
     }
 
-    /** User code sees an interrupt of the task as it would on the task thread. */
-    private void passInterrupt() {
-        interrupted = true;
-        Thread current = thread;
-        if (current != null) {
-            current.interrupt();
+    /**
+     * User code sees an interrupt of the task as it would on the task thread. Under the lock, so
+     * that it never comes when the thread has gone on to another body.
+     */
+    private synchronized void passInterrupt() {
+        if (bodysTurn) {
+            interrupted = true;
+            if (thread != null) {
+                thread.interrupt();
+            }
         }
     }
 
     private void runBody() {
-        thread = Thread.currentThread();
-        if (interrupted) {
-            thread.interrupt();
-        }
+        begun(Thread.currentThread());
         try {
             body.run();
         } finally {
-            thread.setContextClassLoader(null);
-            Thread.interrupted();
-            thread = null;
-            handBack();
+            Thread.currentThread().setContextClassLoader(null);
+            handBack(true);
         }
     }
 
-    private void handBack() {
-        Thread waiting = caller;
-        bodysTurn = false;
+    private synchronized void begun(Thread current) {
+        thread = current;
+        if (interrupted) {
+            current.interrupt();
+        }
+    }
+
+    /** Gives whether the body was interrupted in its turn. */
+    private boolean handBack(boolean ends) {
+        Thread waiting;
+        boolean wasInterrupted;
+        synchronized (this) {
+            wasInterrupted = Thread.interrupted();
+            interrupted = false;
+            waiting = caller;
+            bodysTurn = false;
+            if (ends) {
+                thread = null;
+            }
+        }
         LockSupport.unpark(waiting);
+        return wasInterrupted;
+    }
+
+    /** A thread cannot be ended; that it is refused again and again lets most bodies end. */
+    @Override
+    void leave() {
+        if (left) {
+            LockSupport.parkNanos(this, PAUSE_NANOS);
+        } else {
+            left = true;
+            handBack(false);
+        }
     }
 
     @Override
     boolean suspend() {
-        boolean interruptedBefore = Thread.interrupted();
-        interrupted = false;
-        handBack();
+        boolean interruptedBefore = handBack(false);
         while (!bodysTurn) {
             LockSupport.park(this);
             interruptedBefore |= Thread.interrupted();

@@ -9,6 +9,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -96,6 +99,64 @@ class CoroutinesTest {
             return true;
         } catch (InterruptedException e) {
             return false;
+        }
+    }
+
+    /**
+     * The thread of the bodies, which holds back an interrupt until it cannot be stopped any more.
+     */
+    private static final class Reluctant extends Thread {
+        final Queue<Runnable> work = new ConcurrentLinkedQueue<>();
+        final CountDownLatch interrupting = new CountDownLatch(1);
+        volatile boolean idle;
+
+        /** Two bodies, one after the other; without blocking, which would look at the flag. */
+        @Override
+        public void run() {
+            for (int bodies = 0; bodies < 2; bodies++) {
+                Runnable next;
+                while ((next = work.poll()) == null) {
+                    Thread.onSpinWait();
+                }
+                next.run();
+                idle = true;
+            }
+        }
+
+        @Override
+        public void interrupt() {
+            interrupting.countDown();
+            while (!idle && getState() != State.BLOCKED) {
+                Thread.onSpinWait();
+            }
+            super.interrupt();
+        }
+    }
+
+    @Test
+    void i2AnInterruptThatComesAtTheEndOfABodyIsNotThatOfTheNextOne() {
+        Reluctant thread = new Reluctant();
+        thread.setDaemon(true);
+        thread.start();
+        Thread task = Thread.currentThread();
+        new ThreadCoroutine(
+                        () -> {
+                            task.interrupt();
+                            awaited(thread.interrupting);
+                        },
+                        thread.work::add)
+                .resume();
+        assertTrue(Thread.interrupted(), "the task keeps its flag");
+        List<Boolean> seen = new ArrayList<>();
+        new ThreadCoroutine(
+                        () -> seen.add(Thread.currentThread().isInterrupted()), thread.work::add)
+                .resume();
+        assertEquals(List.of(false), seen);
+    }
+
+    private static void awaited(CountDownLatch latch) {
+        while (latch.getCount() > 0) {
+            Thread.onSpinWait();
         }
     }
 }

@@ -336,4 +336,27 @@ public class HostileUserCodeTest {
             assertTrue(error.getMessage().contains("JDK 21"), error.getMessage());
         }
     }
+
+    private static final Semaphore SWALLOWED = new Semaphore(0);
+
+    /** Goes on for a while whatever it is told. */
+    public static void swallowing(Event event, RunnerContext ctx) {
+        for (int i = 0; i < 1_000; i++) {
+            try {
+                ctx.await(ctx.durableExecuteAsync(call()));
+            } catch (Throwable e) {
+                assertTrue(e instanceof AbandonedError, e::toString);
+            }
+        }
+        SWALLOWED.release();
+    }
+
+    @Test
+    void s10AndL6AnActionThatSwallowsItsEndHoldsNeitherTheTaskNorAThread() throws Exception {
+        start("swallowing");
+        actions.close();
+        if (!Coroutines.useContinuations()) { // which are collected where they stand
+            assertTrue(SWALLOWED.tryAcquire(30, TimeUnit.SECONDS), "its thread is parked for good");
+        }
+    }
 }
