@@ -83,6 +83,19 @@ async def act(event, ctx):
     await ctx.awakeable()[1]
 
 
+def relaying(owner):
+    """A Python action between two Java ones, with a call in each language."""
+
+    async def relay(event, ctx):
+        name = event.get_attr("name")
+        relayed = await ctx.durable_execute_async(JavaFunction(owner, "relay"), name)
+        assert await ctx.durable_execute_async(remote, name) == f"{name}?"
+        attributes = {"name": name, "first": event.get_attr("first"), "relayed": relayed}
+        ctx.send_event(Event("to_end", attributes))
+
+    return relay
+
+
 def encode(value):
     return json.dumps(value, sort_keys=True, default=repr).encode()
 
@@ -122,6 +135,8 @@ def open_operator(host, settings):
     )
     if what.get("use_java"):
         agent.add_action("use_java", InputEvent, use_java)
+    if what.get("relay"):
+        agent.add_action("relay", "to_relay", relaying(what["relay"]))
     if what.get("greet"):
         agent.add_action("greet", InputEvent, greet)
     options = {"agents.store.type": "none", **what.get("options", {})}

@@ -1,6 +1,8 @@
 package org.flinkagents.durable;
 
 import static org.flinkagents.durable.Harness.bytes;
+import static org.flinkagents.durable.JavaTestActions.echo;
+import static org.flinkagents.durable.JavaTestActions.out;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -28,8 +30,12 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.test.junit5.MiniClusterExtension;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.CloseableIterator;
+import org.flinkagents.durable.api.Event;
+import org.flinkagents.durable.api.InputEvent;
+import org.flinkagents.durable.api.RunnerContext;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.io.TempDir;
@@ -38,7 +44,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Jobs with Java actions whose tasks fail in the middle. */
 @Timeout(240)
-class JavaFailoverTest {
+public class JavaFailoverTest {
     private static final int INPUTS = 120;
     private static final int KEYS = 12;
 
@@ -65,6 +71,62 @@ class JavaFailoverTest {
     @ParameterizedTest
     @ValueSource(strings = {"sqlite", "none"})
     void l1ToL5AndS1EveryInputIsAnsweredOnceThroughTwoFailures(String store) throws Exception {
+        byte[] plan =
+                JavaAgents.plan(
+                        "chain",
+                        store.equals("none") ? null : folder,
+                        Map.of("options", Map.of("agents.store.type", store)));
+        assertEquals(expected(), outputsThroughTwoFailures(plan));
+        if (!store.equals("none")) {
+            assertNoRecordedCallRanAgain(List.of("first", "in place", "left", "last"));
+            assertNoRecordedCallRanAgain(List.of("in place", "right", "last"));
+        }
+    }
+
+    // ---------------------------------------------------------------- with actions in Python
+
+    public static void begin(Event event, RunnerContext ctx) throws Exception {
+        String name = "n" + ((InputEvent) event).getInput(Map.class).get("n") + " ";
+        String first = ctx.await(ctx.durableExecuteAsync(echo(name + "first")));
+        ctx.sendEvent(new Event("to_relay", Map.of("name", name, "first", first)));
+    }
+
+    /** What the action in Python calls, which java_agents.py has. */
+    static String relay(String name) {
+        JavaTestActions.MADE.add(name + "relay");
+        return name + "relay!";
+    }
+
+    public static void end(Event event, RunnerContext ctx) throws Exception {
+        String name = event.getAttr("name", String.class);
+        String last = ctx.await(ctx.durableExecuteAsync(echo(name + "last")));
+        out(ctx, List.of(event.getAttr("first"), event.getAttr("relayed"), last));
+    }
+
+    @Test
+    void l1ToL5ActionsOfBothLanguagesThatTriggerEachOther() throws Exception {
+        String owner = JavaFailoverTest.class.getName();
+        byte[] plan =
+                JavaAgents.plan(
+                        List.of(
+                                JavaAgents.onInput(JavaFailoverTest.class, "begin"),
+                                List.of("end", "to_end", owner, "end")),
+                        JavaAgents.storedIn(folder),
+                        Map.of("relay", owner));
+        List<String> expected =
+                IntStream.range(0, INPUTS)
+                        .mapToObj(
+                                n ->
+                                        String.format(
+                                                "[\"n%1$d first!\", \"n%1$d relay!\", \"n%1$d last!\"]",
+                                                n))
+                        .sorted()
+                        .collect(Collectors.toList());
+        assertEquals(expected, outputsThroughTwoFailures(plan));
+        assertNoRecordedCallRanAgain(List.of("first", "relay", "last"));
+    }
+
+    private List<String> outputsThroughTwoFailures(byte[] plan) throws Exception {
         Configuration configuration = new Configuration();
         JavaAgents.configure(configuration);
         configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(200));
@@ -77,11 +139,6 @@ class JavaFailoverTest {
                 StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(2);
         env.setMaxParallelism(16);
-        byte[] plan =
-                JavaAgents.plan(
-                        "chain",
-                        store.equals("none") ? null : folder,
-                        Map.of("options", Map.of("agents.store.type", store)));
         DataStream<byte[]> outputs =
                 DurableAgents.transform(
                         numbers(env),
@@ -95,25 +152,19 @@ class JavaFailoverTest {
             all.forEachRemaining(out -> seen.add(new String(out, StandardCharsets.UTF_8)));
         }
         assertEquals(2, FAILURES.get());
-        assertEquals(expected(), seen.stream().sorted().collect(Collectors.toList()));
-        if (!store.equals("none")) {
-            assertNoRecordedCallRanAgain();
-        }
+        return seen.stream().sorted().collect(Collectors.toList());
     }
 
-    /** A call counts as recorded once a later one of its input has begun. */
-    private static void assertNoRecordedCallRanAgain() {
+    /** A call counts as recorded once the next one of its input has begun. */
+    private static void assertNoRecordedCallRanAgain(List<String> calls) {
         List<String> made = JavaAgents.made();
         for (int n = 0; n < INPUTS; n++) {
             String input = "n" + n + " ";
-            int first = made.lastIndexOf(input + "first");
-            int next = made.indexOf(input + "in place");
-            int batch = made.indexOf(input + "left");
-            int last = made.indexOf(input + "last");
-            assertTrue(first < next, () -> input + made);
-            assertTrue(made.lastIndexOf(input + "in place") < batch, () -> input + made);
-            assertTrue(made.lastIndexOf(input + "left") < last, () -> input + made);
-            assertTrue(made.lastIndexOf(input + "right") < last, () -> input + made);
+            for (int i = 1; i < calls.size(); i++) {
+                int before = made.lastIndexOf(input + calls.get(i - 1));
+                int next = made.indexOf(input + calls.get(i));
+                assertTrue(before >= 0 && before < next, () -> input + made);
+            }
         }
     }
 
