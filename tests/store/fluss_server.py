@@ -54,6 +54,8 @@ zookeeper.client.session-timeout: 3s
 remote.data.dir: {folder}/remote
 # An acknowledged row survives the loss of any one of several servers.
 log.replica.min-in-sync-replicas-number: {in_sync}
+# A leader does not tell waiting followers of new rows: each append would wait for this, half a second by default.
+log.replica.fetch.wait-max-time: 10ms
 internal.listener.name: PLAIN
 security.protocol.map: SECURE:sasl
 security.sasl.enabled.mechanisms: plain
