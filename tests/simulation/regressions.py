@@ -1,4 +1,4 @@
-"""Histories that showed a fault once: agent, seed, and what was wrong.
+"""Histories that showed a fault once, of the engine or of the simulator: agent, seed, and what was wrong.
 
 A seed stays meaningful only while the simulator draws its random numbers in the same order. Each of these is the
 seed at which the fault, put back by a mutant of `mutants.py`, is seen at present; look it up again
@@ -18,4 +18,5 @@ REGRESSIONS: list[tuple[str, int, str]] = [
     ("joined", 5, "the end of a batch that nobody waited for any more reached none of its calls"),
     ("late_timeout", 1, "a time-out that was raised later than in the step of its deadline was not reopened"),
     ("forked", 48, "in a fork, inputs that waited with records got ids that their records did not fit"),
+    ("retrying_versions", 1140004122, "the simulator took a failed attempt of a zombie for one of the code before it"),
 ]

@@ -183,14 +183,14 @@ class Invariants:
 
     # --- calls ---
 
-    def starts(self, slot: Slot, reconciler: bool, current: bool) -> None:
-        """A call, or its reconciler, starts."""
+    def starts(self, slot: Slot, reconciler: bool, current: bool, owns: bool) -> None:
+        """A call, or its reconciler, starts; `owns`: what this attempt appends is still taken."""
         spec, execution = slot.spec, slot.execution.id
         label = str(spec.args[0]) if spec.args else str(spec.function_id)
         run = self.run_of(slot.execution.run)
         call, facts = (run, label), self.facts
         # What a zombie starts may have been voided since: its successor makes that call, or another, anew (R3).
-        stands = current or run not in facts.changed
+        stands = current or owns or run not in facts.changed
         if stands or (run, execution, slot.index) not in self.labels:
             self.labels[run, execution, slot.index] = label
         if not self.durable and slot.attempts is not None and slot.attempts.failed:

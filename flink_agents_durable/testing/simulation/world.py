@@ -161,7 +161,8 @@ class World(Stage):
         what = "reconciler" if reconciler else "call"
         self.history.append(("[{}] {} {} starts", attempt.number, what, label_of(slot.spec)))
         if self.counts(attempt):
-            self.invariants.starts(slot, reconciler, attempt.current)
+            owns = attempt.log.owners.get(slot.execution.run.key.group) == attempt.number
+            self.invariants.starts(slot, reconciler, attempt.current, owns)
         return slot
 
     def append(self, attempt: Attempt, batch: list[tuple[int, bytes]]) -> int:
