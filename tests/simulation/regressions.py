@@ -18,5 +18,9 @@ REGRESSIONS: list[tuple[str, int, str]] = [
     ("joined", 5, "the end of a batch that nobody waited for any more reached none of its calls"),
     ("late_timeout", 1, "a time-out that was raised later than in the step of its deadline was not reopened"),
     ("forked", 48, "in a fork, inputs that waited with records got ids that their records did not fit"),
-    ("retrying_versions", 1140004122, "the simulator took a failed attempt of a zombie for one of the code before it"),
+    (
+        "retrying_versions",
+        1140004122,
+        "the simulator took a failed attempt of a zombie for one of the code before it",
+    ),
 ]
