@@ -279,12 +279,15 @@ class AgentOperator:
         self._running().awaken(key, group, resolution, wall_clock(), stored)
 
     def _enter(self, act: Callable[[], None]) -> Result:
-        """After the savepoint of a stop inputs wait, in order, until it is aborted (K7)."""
+        """What steps no action. After the savepoint of a stop inputs wait, in order, until it is aborted (K7)."""
         if self._stopped_by is not None:
             self._held.append(act)
             return None
         with formatted():
-            self._step(act)
+            if self._held:
+                self._step(self._run_held)
+            self._raise_kept()
+            act()
             return self._result()
 
     def _step(self, act: Callable[[], None]) -> None:

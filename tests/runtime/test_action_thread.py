@@ -190,6 +190,22 @@ def test_k5_state_memory_metrics_and_java_keep_to_the_task_thread(warmed: Warmed
     assert restored.values == [("3", 4)]
 
 
+def test_k5_watermarks_and_the_end_of_input_do_not_change_threads(
+    warmed: Warmed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They step nothing, and there may be one for every input."""
+
+    def run(step: Any) -> None:
+        raise AssertionError("a change of threads")
+
+    flink = warmed(calls_twice)
+    monkeypatch.setattr(flink.rt._actions, "run", run)
+    flink.watermark(5)
+    flink.status(False)
+    flink.rt.end_input()
+    assert flink.emitted[0] == 5, "the watermark"
+
+
 def test_k5_a_call_in_place_sees_no_loop_and_no_context_of_its_action(warmed: Warmed) -> None:
     async def inner() -> str:
         await asyncio.sleep(0)
