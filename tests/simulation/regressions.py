@@ -23,4 +23,5 @@ REGRESSIONS: list[tuple[str, int, str]] = [
         1140004122,
         "the simulator took a failed attempt of a zombie for one of the code before it",
     ),
+    ("retrying_versions", 1150000353, "the simulator counted a failed attempt that a cut had voided"),
 ]

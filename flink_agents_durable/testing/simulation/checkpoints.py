@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, QUEUED, UNCLAIMED
-from flink_agents_durable.engine.records import decode_record
+from flink_agents_durable.engine.records import ATTEMPT, Record, decode_record
 from flink_agents_durable.engine.replay import RunJournal
 from flink_agents_durable.engine.snapshot import QueuedImage, RunImage, UnclaimedImage
 from flink_agents_durable.testing.keyed_state import KeyedState
@@ -42,12 +42,29 @@ def facts_in(invariants: Invariants, states: Iterable[KeyedState]) -> Facts:
     facts.attempts = AttemptCounts()
     for state in states:
         for key in state.active_keys():
-            for kind, _, data in state.load(key):
+            entries = state.load(key)
+            voids = _voids(data for kind, _, data in entries if kind == ACTIVE)
+            for kind, _, data in entries:
                 if kind == JOURNAL:
-                    invariants.learn(facts, decode_record(data))
+                    record = decode_record(data)
+                    if record.kind != ATTEMPT or not _is_cut(record, voids):
+                        invariants.learn(facts, record)
                 elif kind in (QUEUED, UNCLAIMED):
                     _learn_waiting(invariants, facts, kind, data)
     return facts
+
+
+Voids = dict[int, list[tuple[int, int]]]
+"""By execution: slot and number of its cuts."""
+
+
+def _voids(runs: Iterable[bytes]) -> Voids:
+    return {image.id: image.voids for run in runs for image in _run.decode(run).executions}
+
+
+def _is_cut(record: Record, voids: Voids) -> bool:
+    """Whether a later cut voids a failed attempt, which stays in the state until its execution ends (P13)."""
+    return any(record.slot >= slot and record.number < cut for slot, cut in voids.get(record.execution, ()))
 
 
 def _learn_waiting(invariants: Invariants, facts: Facts, kind: int, data: bytes) -> None:
@@ -55,7 +72,8 @@ def _learn_waiting(invariants: Invariants, facts: Facts, kind: int, data: bytes)
     journal = RunJournal()
     journal.add_tail((_queued if kind == QUEUED else _unclaimed).decode(data).records)
     for record, _ in journal.records.values():
-        invariants.learn(facts, record)
+        if record.kind != ATTEMPT or not _is_cut(record, journal.voids):
+            invariants.learn(facts, record)
 
 
 class Restored:

@@ -123,7 +123,6 @@ class Driven:
         value = pickle.dumps((name, content))
         return self._inner.process(key, group, value, timestamp, stored)
 
-
     def _seconds_of_a_crossing(self, count):
         """From Python to Java and back, with the bytes of an answer, and nothing to do there."""
         java = self._inner._java
