@@ -331,11 +331,11 @@ class Interpreter:
                 task.cancel()  # nobody takes any more what they put
             raise
         self.see(statement, order)
+        ended = [task for task in tasks if task.done()]
         for task in tasks:
-            if task.done():
-                task.result()
-            else:
-                task.cancel()
+            task.cancel()  # nobody takes any more what they put
+        for task in ended:
+            task.result()
 
     async def do_cancel(self, statement: Statement) -> None:
         """A task that has only so much time, unlike `wait_for` without waiting for its end."""

@@ -24,4 +24,10 @@ REGRESSIONS: list[tuple[str, int, str]] = [
         "the simulator took a failed attempt of a zombie for one of the code before it",
     ),
     ("retrying_versions", 1150000353, "the simulator counted a failed attempt that a cut had voided"),
+    (
+        "retrying_uncaught",
+        1150000267,
+        "the simulator learned failed attempts in another order than they had failed",
+    ),
+    ("generated", 1150000090, "an agent left a task that waited for room in a queue that nobody emptied"),
 ]

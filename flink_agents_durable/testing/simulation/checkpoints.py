@@ -44,12 +44,12 @@ def facts_in(invariants: Invariants, states: Iterable[KeyedState]) -> Facts:
         for key in state.active_keys():
             entries = state.load(key)
             voids = _voids(data for kind, _, data in entries if kind == ACTIVE)
+            records = [decode_record(data) for kind, _, data in entries if kind == JOURNAL]
+            for record in sorted(records, key=lambda record: record.number):
+                if record.kind != ATTEMPT or not _is_cut(record, voids):
+                    invariants.learn(facts, record)
             for kind, _, data in entries:
-                if kind == JOURNAL:
-                    record = decode_record(data)
-                    if record.kind != ATTEMPT or not _is_cut(record, voids):
-                        invariants.learn(facts, record)
-                elif kind in (QUEUED, UNCLAIMED):
+                if kind in (QUEUED, UNCLAIMED):
                     _learn_waiting(invariants, facts, kind, data)
     return facts
 
