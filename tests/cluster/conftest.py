@@ -27,8 +27,7 @@ def cluster(shared_cluster: StandaloneCluster) -> Iterator[StandaloneCluster]:
     shared_cluster.replace_dead_task_managers()
     yield shared_cluster
     for job in shared_cluster.get("/jobs")["jobs"]:
-        if job["status"] not in ("CANCELED", "FINISHED", "FAILED"):
-            shared_cluster.cancel(job["id"])
+        shared_cluster.end(job["id"])
 
 
 @pytest.fixture(scope="session")

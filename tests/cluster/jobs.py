@@ -139,8 +139,8 @@ class Orders:
 
     def end(self) -> None:
         disarm(self.folder)
-        if self.job_id and self.cluster.state_of(self.job_id) not in ("CANCELED", "FINISHED", "FAILED"):
-            self.cluster.cancel(self.job_id)
+        if self.job_id:
+            self.cluster.end(self.job_id)
 
 
 def last_checkpoint(folder: Path, job_id: str) -> Path:
