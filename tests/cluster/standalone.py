@@ -73,7 +73,7 @@ SETTINGS = {
 
 
 ENDED = ("CANCELED", "FINISHED", "FAILED")
-SETTLE_SECONDS = 15.0
+SETTLE_SECONDS = 8.0
 """For the tasks of a job that is to be ended; one that fails again and again never has all of them."""
 
 
