@@ -300,10 +300,8 @@ class AgentOperator:
         try:
             self._actions.run(partial(self._run_after_held, act))
         except BaseException as error:
-            if (
-                self._actions.interruption is not None
-            ):  # the step may go on: nothing else may enter the engine
-                self._failure = as_failure(error)
+            if self._actions.interruption is not None:
+                self._failure = as_failure(error)  # the step may go on: nothing else may enter the engine
             raise
 
     def _run_after_held(self, act: Callable[[], None]) -> None:
