@@ -76,7 +76,7 @@ class LogStore(Generic[L, P]):
         if missing:
             _logger.warning(
                 "The action state store %s, %s, has lost up to %d positions after the restored ones, in key "
-                "groups %s: durable calls that were recorded there run again. The restored state is older than "
+                "groups %s: durable calls whose records are gone run again. The restored state is older than "
                 "what was kept, or %s.",
                 self.name,
                 place,

@@ -158,7 +158,7 @@ class GroupCommitWriter(Generic[P]):
             self._log.close()
 
     def _step(self) -> bool:
-        """One commit, or one piece of truncation. False: closed."""
+        """One commit and one piece of truncation, the last one also at the close. False: closed."""
         batches, cuts, more = self._take()
         if time.monotonic() >= self._log.upkeep_at:
             self._log.upkeep()
@@ -167,7 +167,7 @@ class GroupCommitWriter(Generic[P]):
         for cut in cuts:
             self._log.cut(cut.positions)
             self._dropping = True
-        if self._dropping and more:
+        if self._dropping:
             self._dropping = self._log.drop_some()
         return more
 

@@ -124,6 +124,24 @@ def test_p23_truncation_goes_on_between_appends() -> None:
     assert writer.close(DEADLINE)
 
 
+def test_p23_what_was_cut_just_before_the_close_is_dropped_as_far_as_one_piece_goes() -> None:
+    log, signal = FakeLog(hold=True), Signal()
+    log.to_drop = 3
+    writer = GroupCommitWriter(log, 0, signal, "test", max)
+    writer.append([(0, b"a")])
+    assert log.begun.acquire(timeout=DEADLINE)
+    writer.truncate({0: 7})
+    closing = threading.Thread(target=writer.close, args=(DEADLINE,))
+    closing.start()
+    deadline = time.monotonic() + DEADLINE
+    while writer._inbox.qsize() < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)  # until the cut and the close are there to be taken together
+    log.let_go()
+    closing.join(DEADLINE)
+    assert log.closed.is_set()
+    assert log.events == ["commit", "cut {0: 7}", "drop"]
+
+
 @pytest.mark.parametrize(
     ("failure", "expected"),
     [
