@@ -48,22 +48,25 @@ def cut(
     lost = [r for r in run.replay if r.kind == AWAKENED and r.execution == execution_id and r.slot >= slot]
     numbers = void_from(run, execution_id, known, slot)
     entry = engine.journal.write(run, CUT, engine.now, execution=execution_id, index=slot)
-    entry.slots, entry.live = numbers, (execution, slot, lost)
+    entry.slots, entry.live = numbers, (execution_id, slot, lost)
     run.cuts += 1
 
 
 def apply_cut(entry: Entry) -> None:
-    """The cut is durable: forget the records that it voids."""
+    """The cut is durable: forget the records that it voids, also of an execution that may start later."""
     run = entry.run
     run.cuts -= 1
     drop_numbers(run, entry.slots)
-    execution, slot, lost = entry.live
+    execution_id, slot, lost = entry.live
     for record in lost:
         awakeables.give_back(run.key, record)
-    if execution is not None:
+    execution = run.executions.get(execution_id)
+    known = execution or run.records.get(execution_id)
+    if known is not None:
         gone = set(entry.slots)
-        execution.numbers = [number for number in execution.numbers if number not in gone]
-        execution.voids.append((slot, entry.number))
+        known.numbers = [number for number in known.numbers if number not in gone]
+    voids = execution.voids if execution is not None else run.voids.setdefault(execution_id, [])
+    voids.append((slot, entry.number))
 
 
 def asked(slot: Slot, recorded: str, arguments: bytes | None) -> str:

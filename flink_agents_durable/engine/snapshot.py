@@ -69,6 +69,7 @@ class RunImage(msgspec.Struct, array_like=True):
     commits: list[tuple[int, dict[str, bytes | None]]]
     sensory: dict[str, bytes | None]
     id: bytes
+    voids: dict[int, list[tuple[int, int]]] = {}
 
 
 class QueuedImage(msgspec.Struct, array_like=True):
@@ -309,6 +310,7 @@ def run_image(run: Run) -> RunImage:
         run.memory.commits,
         run.memory.sensory,
         run.id,
+        run.voids,
     )
 
 

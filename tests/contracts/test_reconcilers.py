@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flink_agents_durable import CallOptions, RunnerContext, configured
+from flink_agents_durable import CallOptions, Event, RunnerContext, configured
 from tests.contracts.functions import ask, check, never
 from tests.contracts.kit import Attempts, Gate, WatchedStore, agent_of, called, out, until, values
 
@@ -186,6 +186,39 @@ def test_r3_a_mismatch_makes_the_call_and_not_the_reconciler(attempts: Attempts,
     third.run_until_idle()
     assert values(third) == ["pay less!", "after?"]
     assert third.stats.mismatches == 0
+
+
+def test_p13_r3_what_was_in_doubt_stays_void_while_its_action_has_not_started(attempts: Attempts) -> None:
+    """The new code triggers it later: the checkpoint before that holds the cut, though no execution has it."""
+    ledger = Ledger()
+
+    def agent(*before: str) -> Any:
+        async def first(event: Any, ctx: RunnerContext) -> None:
+            for name in before:
+                await ctx.durable_execute_async(ask, name)
+            ctx.send_event(Event("go"))
+
+        async def second(event: Any, ctx: RunnerContext) -> None:
+            await ctx.durable_execute_async(check, "before")
+            out(ctx, await pay(ctx, "async", ledger.found))
+
+        return agent_of(first, go=second)
+
+    gate = Gate()
+    first = attempts.start(agent(), fakes={ask: gate})
+    first.process("k", 1)
+    until(first, lambda: gate.is_waiting("pay"))
+    gate = Gate()
+    second = attempts.start(agent("new"), fakes={ask: gate})
+    second.process("k", 1)
+    until(second, lambda: gate.is_waiting("new"))
+    assert second.stats.mismatches == 1
+    third = attempts.start(agent("new"), checkpoint=second.checkpoint())
+    third.run_until_idle()
+    assert third.stats.mismatches == 0
+    assert values(third) == ["pay!"]
+    assert called(third) == ["new", "before", "pay"]
+    assert ledger.asked == []
 
 
 def test_r4_calls_with_and_without_a_reconciler_in_one_batch(attempts: Attempts) -> None:
