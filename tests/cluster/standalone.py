@@ -73,8 +73,6 @@ SETTINGS = {
 
 
 ENDED = ("CANCELED", "FINISHED", "FAILED")
-SETTLE_SECONDS = 8.0
-"""For the tasks of a job that is to be ended; one that fails again and again never has all of them."""
 
 
 class ClusterError(RuntimeError):
@@ -325,17 +323,7 @@ class StandaloneCluster:
         self.await_state(job_id, "CANCELED")
 
     def end(self, job_id: str) -> None:
-        """Cancel a job of which nothing is wanted any more, if it has not ended, once its tasks run.
-
-        A cancel that comes while a TaskManager starts Python for the first time leaves one in which pemja 0.5.7
-        never starts it again, and the jobs of the next tests with it.
-        """
-
-        def settled() -> bool:
-            return self.is_running(job_id) or self.state_of(job_id) in ENDED
-
-        with contextlib.suppress(ClusterError):
-            self.eventually(settled, f"the tasks of job {job_id}", SETTLE_SECONDS)
+        """Cancel a job of which nothing is wanted any more, if it has not ended."""
         if self.state_of(job_id) not in ENDED:
             self.cancel(job_id)
 

@@ -58,9 +58,10 @@ final class PemjaRuntime implements PythonRuntime {
         environments.open();
         EmbeddedPythonEnvironment environment =
                 (EmbeddedPythonEnvironment) environments.createEnvironment();
-        PythonInterpreterConfig config = environment.getConfig();
-        PythonSite site = PythonSite.of(config.getPythonExec());
-        interpreter = new PythonInterpreter(withPackages(config, site));
+        PythonSite site = PythonSite.of(environment.getConfig().getPythonExec());
+        PythonInterpreterConfig config = withPackages(environment.getConfig(), site);
+        PythonStart.await(config);
+        interpreter = new PythonInterpreter(config);
         interpreter.exec(site.activation());
         if (WorkingDirectory.isNeeded(environment.getEnv())) {
             WorkingDirectory.enter(interpreter, environment.getEnv());

@@ -14,9 +14,6 @@ import static org.flinkagents.durable.JavaTestActions.out;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
-import java.io.File;
-import java.lang.management.ManagementFactory;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -125,35 +122,9 @@ public class JavaIdentityTest {
     /** The first attempt in a JVM of its own, with another salt and other identity hashes. */
     @Test
     void d1EqualArgumentsAreTheSameInAnotherJvm() throws Exception {
-        File log = folder.resolve("log").toFile();
-        Process other =
-                new ProcessBuilder(thisJvm()).redirectErrorStream(true).redirectOutput(log).start();
-        try {
-            assertEquals(true, other.waitFor(120, TimeUnit.SECONDS));
-        } finally {
-            other.destroyForcibly();
-        }
-        assertEquals(0, other.exitValue(), () -> read(log));
+        OtherJvm.run(JavaIdentityTest.class, folder.toString());
         askEqual(folder);
         assertEquals(List.of(), made(), "replayed");
-    }
-
-    private List<String> thisJvm() {
-        List<String> command = new ArrayList<>();
-        command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-        command.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
-        command.add("-Dpython.executable=" + PemjaRuntimeTest.PYTHON);
-        command.addAll(List.of("-cp", System.getProperty("java.class.path")));
-        command.addAll(List.of(JavaIdentityTest.class.getName(), folder.toString()));
-        return command;
-    }
-
-    private static String read(File file) {
-        try {
-            return Files.readString(file.toPath());
-        } catch (Exception e) {
-            return e.toString();
-        }
     }
 
     /** The other JVM. Leaves without waiting for whatever threads it has. */
