@@ -29,5 +29,10 @@ REGRESSIONS: list[tuple[str, int, str]] = [
         1150000267,
         "the simulator learned failed attempts in another order than they had failed",
     ),
+    (
+        "wait_for",
+        1400011894,
+        "the simulator forgot a lost record that only a later restore, of an older state, missed",
+    ),
     ("generated", 1150000090, "an agent left a task that waited for room in a queue that nobody emptied"),
 ]

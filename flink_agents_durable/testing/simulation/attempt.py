@@ -55,7 +55,7 @@ class Attempt:
         self.start_position = 0
         self.lowest_position = 0  # positions of snapshots never decrease
         self.tail: list[tuple[int, bytes]] = []
-        self.misses = False  # records between its checkpoint and the head of the log
+        self.misses = False  # records after its checkpoint that the log has no more
         self.acknowledged = 0  # batches that the engine has been told of
         self.parents: dict[str, int] = {}  # what calls depend on beside their arguments: `World.depends`
         self.timer: int | None = None

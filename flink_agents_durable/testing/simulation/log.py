@@ -15,6 +15,7 @@ class SimulatedLog:
         self.records: list[tuple[int, bytes]] = []
         self.heads: dict[int, int] = {}  # by key group: records at or below are truncated
         self.owners: dict[int, int] = {}  # by key group: the attempt that may append
+        self.holes: dict[tuple[int, int], int] = {}  # key group and position of a lost record: see `lacks`
 
     @property
     def end(self) -> int:
@@ -52,7 +53,19 @@ class SimulatedLog:
 
     def lose_end(self, end: int) -> None:
         """What lies after this position is gone; positions are never given again."""
+        for at, (group, _) in enumerate(self.records[end:], end + 1):
+            if group != NOBODY:
+                self.holes[group, at] = at
         self.records[end:] = [(NOBODY, b"")] * (self.end - end)
+
+    def lacks(self, positions: Mapping[int, int]) -> bool:
+        """Whether a restore from these positions is the first from so far back that misses a lost record.
+
+        What lies behind the record counts for a state that holds it, and not for an older one (P8).
+        """
+        behind = [hole for hole, known in self.holes.items() if positions.get(hole[0], known) < known]
+        self.holes.update((hole, positions[hole[0]]) for hole in behind)
+        return bool(behind)
 
 
 NOBODY = -1

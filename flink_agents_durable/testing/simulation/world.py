@@ -120,7 +120,6 @@ class World(Stage):
         self.zombies: list[Attempt] = []
         self.encoded = {key: encode_key(key) for key, _ in inputs}
         self.groups = {key: key_group(encoded) for key, encoded in self.encoded.items()}
-        self.lost: set[int] = set()  # key groups that have lost records since they were read
         self.parallelism = PARALLELISMS[0]
         self.attempts = self._new_attempts(0)
         for attempt in self.attempts:
@@ -476,7 +475,6 @@ class World(Stage):
     def _lose_end(self) -> None:
         at = self.random.randint(max(0, self.log.end - GAP), self.log.end)
         self.log.lose_end(at)
-        self.lost = set(self.groups.values())
         self.invariants.lossy = True
         self.history.append(("the log is gone after {}", at))
 
@@ -533,6 +531,7 @@ class World(Stage):
         attempt.misses = self.log.misses(positions)
         if attempt.misses and not self.invariants.lossy:
             self.violation(f"the log was cut at {self.log.heads}, the restore needs it from {positions}")
+        attempt.misses |= self.log.lacks(positions)
         attempt.tail = self.log.tail(positions)
         attempt.start_position = attempt.lowest_position = self.log.end
 
@@ -541,8 +540,7 @@ class World(Stage):
         invariants = self.invariants
         restored = Restored(invariants, attempt.state, attempt.tail)
         mine = {self.encoded[key] for key, group in self.groups.items() if group in attempt.groups}
-        if attempt.misses or not attempt.groups.isdisjoint(self.lost):
-            self.lost -= attempt.groups
+        if attempt.misses:
             invariants.lose(mine, restored.records)
         elif self.store_durable and not invariants.lossy and (image is None or image.log_id == self.log.id):
             if not invariants.equal:
