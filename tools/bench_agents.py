@@ -29,6 +29,7 @@ class Load:
     seconds: float = 0.0
     store: str = "none"
     bootstrap: str = ""  # of the broker or server, for the stores kafka and fluss
+    key_groups: int = 128  # the max parallelism: partitions or buckets of these stores
 
 
 @dataclass
@@ -133,6 +134,7 @@ def run(load: Load) -> Measured:
         config.set_string("agents.store.fluss.replication-factor", "1")
     env = StreamExecutionEnvironment.get_execution_environment(config)
     env.set_parallelism(1)
+    env.set_max_parallelism(load.key_groups)
     agents = AgentsExecutionEnvironment.get_execution_environment(env)
     source = env.from_collection(list(range(load.inputs)), Types.LONG())
     keys = load.keys
