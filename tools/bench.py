@@ -138,7 +138,7 @@ def fluss() -> None:
 
 
 def of_a_job(store: str, bootstrap: str) -> None:
-    for groups in (128, 32):
+    for groups in (128, 16):
         load = {"inputs": 1000, "keys": 1000, "store": store, "bootstrap": bootstrap, "key_groups": groups}
         rate = marginal({**load, "calls": 20}, {**load, "calls": 140}, lambda load: load.inputs * load.calls)
         report(store, f"{rate:,.0f}", f"durable async calls/s on {store}, {groups} key groups")

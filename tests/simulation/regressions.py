@@ -34,5 +34,10 @@ REGRESSIONS: list[tuple[str, int, str]] = [
         1400011894,
         "the simulator forgot a lost record that only a later restore, of an older state, missed",
     ),
+    (
+        "generated",
+        1600008266,
+        "the simulator took slots for those that they had been in a log before the fork",
+    ),
     ("generated", 1150000090, "an agent left a task that waited for room in a queue that nobody emptied"),
 ]

@@ -66,6 +66,7 @@ class Facts:
         ] = {}  # outcomes, timers and ends of batches that are not void
         self.transcripts: dict[tuple[RunKey, int], list[Noted]] = {}  # of executions
         self.changed: set[RunKey] = set()  # runs of which something was voided: they may go another way
+        self.labels: dict[tuple[RunKey, int, int], str] = {}  # of calls, by execution and slot
         self.recorded: dict[Place, tuple[int, int, bool]] = {}  # call -> execution, slot, success
         self.dead: dict[Place, tuple[int, int]] = {}  # calls that were cancelled, or timed out in a batch
         self.doubtful: dict[Place, tuple[int, int]] = {}  # reconcilable calls that have started
@@ -119,7 +120,6 @@ class Invariants:
         self.equal = equal
         self.durable = durable
         self.facts = Facts()
-        self.labels: dict[tuple[RunKey, int, int], str] = {}  # of calls, by execution and slot
         self.lossy = False  # records were lost once: calls may have run again, and differently
         self.flipped = False  # the code changed once
 
@@ -191,8 +191,8 @@ class Invariants:
         call, facts = (run, label), self.facts
         # What a zombie starts may have been voided since: its successor makes that call, or another, anew (R3).
         stands = current or owns or run not in facts.changed
-        if stands or (run, execution, slot.index) not in self.labels:
-            self.labels[run, execution, slot.index] = label
+        if stands or (run, execution, slot.index) not in facts.labels:
+            facts.labels[run, execution, slot.index] = label
         if not self.durable and slot.attempts is not None and slot.attempts.failed:
             facts.doubtful.pop(call, None)  # with a store the record of the failed attempt says so
         if (
@@ -269,7 +269,7 @@ class Invariants:
             self.complain(text)
 
     def _call(self, run: RunKey, execution: int, slot: int) -> Place:
-        return run, self.labels.get((run, execution, slot), "")
+        return run, self.facts.labels.get((run, execution, slot), "")
 
     def _void(self, run: RunKey, is_void: Callable[[Record], bool]) -> None:
         """Records are void: what was seen from the first of them on may differ from now on."""
@@ -303,7 +303,7 @@ class Invariants:
         if record.kind in SEEN:
             facts.records.setdefault(run, []).append(record)
         if record.kind in (OUTCOME, SYNC_OUTCOME):
-            label = self.labels.get((run, execution, record.slot))
+            label = self.facts.labels.get((run, execution, record.slot))
             if label is not None:
                 facts.recorded[run, label] = execution, record.slot, record.ok
             value: Any = self.codec.loads(record.payload) if record.ok else None
@@ -311,7 +311,7 @@ class Invariants:
                 facts.results.add(value)
         elif record.kind == BATCH_END:
             for index in record.slots:
-                label = self.labels.get((run, execution, index))
+                label = self.facts.labels.get((run, execution, index))
                 if label is not None:
                     facts.dead[run, label] = execution, index
 
