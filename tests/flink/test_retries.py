@@ -9,6 +9,10 @@ from tests.flink.retry_job import BACK_OFF, Persistent
 from tests.flink.test_failover import NO_CHECKPOINT, SQLITE, Job, running
 
 
+CLOCK = 0.002
+"""The stamps are whole milliseconds of a clock that may be set meanwhile."""
+
+
 def test_p19_cases_25_and_33_failover_during_a_back_off(tmp_path: Path) -> None:
     """Attempts go on with the count, the call is not reconciled, other keys are not held up."""
     job = Job(tmp_path)
@@ -33,8 +37,8 @@ def test_p19_cases_25_and_33_failover_during_a_back_off(tmp_path: Path) -> None:
     assert third - second >= BACK_OFF - 0.1
     assert not job.lines("reconciled")
     begun, again, last = map(float, job.lines("sync"))
-    assert again - begun >= 0.3
-    assert last - again >= 0.3
+    assert again - begun >= 0.3 - CLOCK
+    assert last - again >= 0.3 - CLOCK
     outputs = job.lines("outputs-retried-1") + job.lines("outputs-retried-2")
     assert sorted(set(outputs)) == ['"async after 3"', '"sync after 3"']
     assert job.lines("outputs-retried-2").count('"async after 3"') == 1
