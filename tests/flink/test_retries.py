@@ -8,7 +8,6 @@ from tests.flink import failover_job
 from tests.flink.retry_job import BACK_OFF, Persistent
 from tests.flink.test_failover import NO_CHECKPOINT, SQLITE, Job, running
 
-
 CLOCK = 0.002
 """The stamps are whole milliseconds of a clock that may be set meanwhile."""
 
