@@ -139,8 +139,8 @@ class Attempts:
             attempt.store.close(DEADLINE)
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE
+def eventually(condition: Callable[[], bool], seconds: float = DEADLINE) -> None:
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true"
         time.sleep(0.01)

@@ -37,8 +37,8 @@ class Zombie:
         except DurableExecutionError as failure:
             self.failure = failure
 
-    def await_acknowledged(self, count: int) -> None:
-        eventually(lambda: self.acknowledged >= count or not self._thread.is_alive())
+    def await_acknowledged(self, count: int, seconds: float = DEADLINE) -> None:
+        eventually(lambda: self.acknowledged >= count or not self._thread.is_alive(), seconds)
 
     def end(self) -> DurableExecutionError | None:
         self._thread.join(2 * DEADLINE)
