@@ -105,7 +105,7 @@ class Resumption:
         journal = RunJournal()
         journal.last, journal.time = image.applied, image.time
         journal.start_time, journal.begun = image.start_time, image.begun
-        journal.voids = image.voids | {execution.id: list(execution.voids) for execution in image.executions}
+        journal.voids = image.all_voids()
         journal.add_stored(stored.journal)
         tail = self._tail.get(ks.key, (0, {}))[1].get(image.sequence, [])
         added = journal.add_tail(data for _, data in tail)

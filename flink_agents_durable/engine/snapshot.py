@@ -69,7 +69,11 @@ class RunImage(msgspec.Struct, array_like=True):
     commits: list[tuple[int, dict[str, bytes | None]]]
     sensory: dict[str, bytes | None]
     id: bytes
-    voids: dict[int, list[tuple[int, int]]] = {}
+    voids: dict[int, list[tuple[int, int]]] = {}  # of executions that have not started
+
+    def all_voids(self) -> dict[int, list[tuple[int, int]]]:
+        """By execution: slot and number of its cuts (P13)."""
+        return self.voids | {execution.id: execution.voids for execution in self.executions}
 
 
 class QueuedImage(msgspec.Struct, array_like=True):

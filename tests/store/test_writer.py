@@ -102,13 +102,19 @@ def test_p4_a_commit_counts_when_all_its_batches_are_applied() -> None:
     assert writer.close(DEADLINE)
 
 
-def test_p23_truncation_goes_on_between_appends() -> None:
+def truncated_during_a_commit() -> tuple[FakeLog, Signal, GroupCommitWriter[int]]:
+    """There are three pieces to drop, and the commit is still held."""
     log, signal = FakeLog(hold=True), Signal()
     log.to_drop = 3
     writer = GroupCommitWriter(log, 0, signal, "test", max)
     writer.append([(0, b"a")])
     assert log.begun.acquire(timeout=DEADLINE)
     writer.truncate({0: 7})
+    return log, signal, writer
+
+
+def test_p23_truncation_goes_on_between_appends() -> None:
+    log, signal, writer = truncated_during_a_commit()
     writer.append([(0, b"b")])
     log.let_go()
     log.let_go()
@@ -125,12 +131,7 @@ def test_p23_truncation_goes_on_between_appends() -> None:
 
 
 def test_p23_what_was_cut_just_before_the_close_is_dropped_as_far_as_one_piece_goes() -> None:
-    log, signal = FakeLog(hold=True), Signal()
-    log.to_drop = 3
-    writer = GroupCommitWriter(log, 0, signal, "test", max)
-    writer.append([(0, b"a")])
-    assert log.begun.acquire(timeout=DEADLINE)
-    writer.truncate({0: 7})
+    log, _, writer = truncated_during_a_commit()
     closing = threading.Thread(target=writer.close, args=(DEADLINE,))
     closing.start()
     deadline = time.monotonic() + DEADLINE

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, QUEUED, UNCLAIMED
+from flink_agents_durable.engine.ports import ACTIVE, JOURNAL, QUEUED, UNCLAIMED, StateEntry
 from flink_agents_durable.engine.records import ATTEMPT, Record, decode_record
-from flink_agents_durable.engine.replay import RunJournal
+from flink_agents_durable.engine.replay import RunJournal, Void
 from flink_agents_durable.engine.snapshot import QueuedImage, RunImage, UnclaimedImage
 from flink_agents_durable.testing.keyed_state import KeyedState
 from flink_agents_durable.testing.simulation.attempt_counts import AttemptCounts
@@ -43,10 +43,10 @@ def facts_in(invariants: Invariants, states: Iterable[KeyedState]) -> Facts:
     for state in states:
         for key in state.active_keys():
             entries = state.load(key)
-            voids = _voids(data for kind, _, data in entries if kind == ACTIVE)
+            voids = _voids(entries)
             records = [decode_record(data) for kind, _, data in entries if kind == JOURNAL]
             for record in sorted(records, key=lambda record: record.number):
-                if record.kind != ATTEMPT or not _is_cut(record, voids):
+                if not _is_void(record, voids):
                     invariants.learn(facts, record)
             for kind, _, data in entries:
                 if kind in (QUEUED, UNCLAIMED):
@@ -54,16 +54,20 @@ def facts_in(invariants: Invariants, states: Iterable[KeyedState]) -> Facts:
     return facts
 
 
-Voids = dict[int, list[tuple[int, int]]]
-"""By execution: slot and number of its cuts."""
+def _voids(entries: Iterable[StateEntry]) -> Mapping[int, Sequence[Void]]:
+    for kind, _, data in entries:
+        if kind == ACTIVE:
+            return _run.decode(data).all_voids()
+    return {}
 
 
-def _voids(runs: Iterable[bytes]) -> Voids:
-    return {image.id: image.voids for run in runs for image in _run.decode(run).executions}
+def _is_void(record: Record, voids: Mapping[int, Sequence[Void]]) -> bool:
+    """Whether a later cut voids a failed attempt, which stays in the state until its execution ends (P13).
 
-
-def _is_cut(record: Record, voids: Voids) -> bool:
-    """Whether a later cut voids a failed attempt, which stays in the state until its execution ends (P13)."""
+    The engine's own rule is not asked, because it is what is examined.
+    """
+    if record.kind != ATTEMPT:
+        return False
     return any(record.slot >= slot and record.number < cut for slot, cut in voids.get(record.execution, ()))
 
 
@@ -72,7 +76,7 @@ def _learn_waiting(invariants: Invariants, facts: Facts, kind: int, data: bytes)
     journal = RunJournal()
     journal.add_tail((_queued if kind == QUEUED else _unclaimed).decode(data).records)
     for record, _ in journal.records.values():
-        if record.kind != ATTEMPT or not _is_cut(record, journal.voids):
+        if not _is_void(record, journal.voids):
             invariants.learn(facts, record)
 
 
