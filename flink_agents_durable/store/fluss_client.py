@@ -85,6 +85,11 @@ class FlussSettings:
                 )
             ) from None
         config.writer_acks = "all"
+        # What is not taken is sent again on another connection. An idempotent writer of pyfluss 1.0.0 that is closed
+        # while rows wait for others of their bucket keeps a thread of its pool busy for good, until none is left for
+        # any writer of the process; and a retry does not find a new leader (Fluss issue 4380).
+        config.writer_enable_idempotence = False
+        config.writer_retries = 0
         config.writer_batch_timeout_ms = 0  # the records of a moment are in one row already
         config.writer_buffer_wait_timeout_ms = int(REQUEST_SECONDS * 1000)
         config.connect_timeout_ms = int(CONNECT_SECONDS * 1000)

@@ -248,7 +248,10 @@ class FlussLog:
         error: BaseException | None = None
         deadline = time.monotonic() + self._settings.append_timeout
         patience, patient_to = PATIENCE_SECONDS, time.monotonic() + PATIENCE_SECONDS
-        self._send(rows)
+        try:
+            self._send(rows)
+        except waitable() as exception:
+            error, patient_to = exception, 0.0  # of no use any more, this connection
         while left:
             try:
                 if self._read_back(await self._poll(), left, offsets):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
 import pickle
 import subprocess
 import sys
@@ -18,6 +20,8 @@ import pytest
 from flink_agents_durable import FlussActionStateStore
 from flink_agents_durable.api.errors import ConfigurationError, DurableExecutionError, StoreUnavailableError
 from flink_agents_durable.store import UnknownFateError
+from flink_agents_durable.store.fluss_rows import RECORDS, Stamp
+from flink_agents_durable.store.fluss_session import Session
 from tests.store.conformance import Attempt, eventually, numbered, of
 from tests.store.fluss_server import DATABASE, PASSWORDS, FlussServer
 
@@ -222,6 +226,55 @@ def test_s10_closing_while_the_server_does_not_answer_is_bounded(
         assert attempt.store.close(8.0)
     finally:
         fluss_server.go_on()
+
+
+def test_s7_a_row_that_the_connection_does_not_take_is_sent_on_another(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library forgets a table whose leader is away, and then takes nothing for it."""
+    attempt = opened(make())
+    taken: list[int] = []
+    append = Session.append
+
+    def fail_once(session: Session, group: int, stamp: bytes, value: bytes) -> Any:
+        taken.append(group)
+        if len(taken) == 2:
+            raise fluss.FlussError("Table not found", 7)
+        return append(session, group, stamp, value)
+
+    monkeypatch.setattr(Session, "append", fail_once)
+    attempt.write(*((group, b"x") for group in range(4)))
+    attempt.close()
+    assert len(taken) > 4
+    assert sorted(opened(make()).tail) == [(group, b"x") for group in range(4)]
+
+
+def test_s7_connections_left_with_rows_on_their_way_do_not_keep_a_new_one_from_writing(
+    make: Make, fluss_server: FlussServer
+) -> None:
+    """The library has one pool of threads for all of a process, one for each core."""
+    store = make()
+    opened(store).close()
+    stamp = Stamp(bytes(16), RECORDS, 1, 1, 1, 0, 0).to_bytes()
+
+    async def leave_some() -> None:
+        left = [await Session.connect(store.settings) for _ in range((os.cpu_count() or 1) + 1)]
+        for session in left:
+            await session.append(0, stamp, b"there").wait()
+        fluss_server.pause()
+        try:
+            for session in left:
+                for _ in range(20):  # some have to wait for others
+                    session.append(0, stamp, b"left")
+                    await asyncio.sleep(0.002)
+                await session.close()
+        finally:
+            fluss_server.go_on()
+
+    asyncio.run(leave_some())
+    attempt = opened(make(append_timeout=60.0))
+    attempt.write((0, b"written"))
+    attempt.close()
 
 
 def test_s7_a_table_that_is_dropped_under_the_job(make: Make, fluss_server: FlussServer, table: str) -> None:
