@@ -15,9 +15,6 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Callable;
-import java.util.concurrent.TimeUnit;
-import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.dag.Transformation;
@@ -26,7 +23,6 @@ import org.apache.flink.api.java.typeutils.RowTypeInfo;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.RestartStrategyOptions;
-import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.python.PythonOptions;
 import org.apache.flink.runtime.testutils.MiniClusterResourceConfiguration;
 import org.apache.flink.streaming.api.datastream.DataStream;
@@ -37,7 +33,6 @@ import org.apache.flink.test.junit5.MiniClusterExtension;
 import org.apache.flink.types.Row;
 import org.apache.flink.util.CloseableIterator;
 import org.apache.flink.util.InstantiationUtil;
-import org.flinkagents.durable.JavaProgramAgents.Asleep;
 import org.flinkagents.durable.JavaProgramAgents.Failing;
 import org.flinkagents.durable.JavaProgramAgents.Failures;
 import org.flinkagents.durable.JavaProgramAgents.Greeter;
@@ -125,31 +120,6 @@ class JavaProgramTest {
             assertEquals(1, HeldCalls.count(name + " first"), HeldCalls.MADE::toString);
         }
         assertTrue(HeldCalls.MADE.size() > 6, HeldCalls.MADE::toString); // second calls ran again
-    }
-
-    /** Ten thousand on JDK 21 to 23. On others each holds a thread, and there are fewer of them. */
-    @Test
-    void s10AndL6ACancelEndsAllActionsThatWait() throws Exception {
-        int version = Runtime.version().feature();
-        int waiting = version >= 21 && version < 24 ? 10_000 : 100;
-        StreamExecutionEnvironment env = environment();
-        AgentsExecutionEnvironment agents = agents(env);
-        agents.getConfig().set(AgentOptions.MAX_IN_FLIGHT_RUNS, waiting);
-        agents.getConfig().set(AgentOptions.CALL_WORKERS, 100);
-        agents.fromDataStream(env.fromSequence(1, waiting), number -> number)
-                .apply(new Asleep())
-                .toDataStream()
-                .sinkTo(new DiscardingSink<>());
-        Asleep.BEGUN.set(0);
-        JobClient job = env.executeAsync();
-        until(() -> Asleep.BEGUN.get() == waiting);
-        job.cancel().get();
-        until(() -> job.getJobStatus().get() == JobStatus.CANCELED);
-        until(
-                () ->
-                        Thread.getAllStackTraces().keySet().stream()
-                                .noneMatch(
-                                        thread -> thread.getName().startsWith("durable action")));
     }
 
     @Test
@@ -372,14 +342,6 @@ class JavaProgramTest {
                 StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         env.setParallelism(2);
         return env;
-    }
-
-    private static void until(Callable<Boolean> condition) throws Exception {
-        long begun = System.nanoTime();
-        while (!condition.call()) {
-            assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(60), "not in time");
-            TimeUnit.MILLISECONDS.sleep(10);
-        }
     }
 
     private static AgentsExecutionEnvironment agents(StreamExecutionEnvironment env) {
