@@ -35,7 +35,7 @@ TAIL = 100_000
 @contextlib.contextmanager
 def server(tablets: int = 1) -> Iterator[FlussServer]:
     with tempfile.TemporaryDirectory() as folder:
-        started = FlussServer(Path(folder), tablets)
+        started = FlussServer(Path(folder), tablets, java_options=())
         try:
             started.start()
             yield started

@@ -34,7 +34,7 @@ TAIL = 100_000
 @contextlib.contextmanager
 def broker() -> Iterator[KafkaBroker]:
     with tempfile.TemporaryDirectory() as folder:
-        started = KafkaBroker(Path(folder))
+        started = KafkaBroker(Path(folder), java_options=())
         started.start()
         try:
             yield started

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import fluss
 
-from tests.store.java_process import START_SECONDS, JavaProcess, free_ports, libraries
+from tests.store.java_process import QUICK_START, START_SECONDS, JavaProcess, free_ports, libraries
 
 FLUSS = "0.9.1-incubating"
 
@@ -71,8 +71,9 @@ _TABLET_MAIN = "org.apache.fluss.server.tablet.TabletServer"
 class FlussServer:
     """On free ports. Ends with this process, also when that is killed."""
 
-    def __init__(self, folder: Path, tablets: int = 1) -> None:
+    def __init__(self, folder: Path, tablets: int = 1, java_options: Sequence[str] = QUICK_START) -> None:
         self.folder = folder
+        self.java_options = java_options
         self.log = folder / "fluss.log"
         folder.mkdir(parents=True, exist_ok=True)
         self._keeper: JavaProcess | None = None
@@ -194,5 +195,12 @@ class FlussServer:
 
     def _run(self, main: str, *arguments: str) -> JavaProcess:
         jars = libraries(CACHE, _POM)
-        options = ["-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", *_OPEN, "-cp", f"{jars}/*"]
+        options = [
+            *self.java_options,
+            "-Xmx256m",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            *_OPEN,
+            "-cp",
+            f"{jars}/*",
+        ]
         return JavaProcess([*options, main, *arguments], self.folder, self.log)

@@ -13,13 +13,16 @@ from pathlib import Path
 START_SECONDS = 120.0
 """Far above what a start takes, which is 2 to 6 seconds, on a machine that is busy."""
 
+QUICK_START = ("-XX:TieredStopAtLevel=1",)
+"""For a server that lives for seconds. One that is to be fast goes without."""
+
 
 class JavaProcess:
     """It ends with this process, also when that is killed."""
 
     def __init__(self, arguments: Sequence[str], folder: Path, log: Path) -> None:
         java = str(Path(os.environ["JAVA_HOME"], "bin", "java")) if "JAVA_HOME" in os.environ else "java"
-        command = [java, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *arguments]
+        command = [java, "-XX:+UseSerialGC", *arguments]
         with open(log, "ab") as output:
             self._process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=output)
         # Its input ends with this process, however that ends.

@@ -10,7 +10,7 @@ import contextlib
 import datetime
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from confluent_kafka import KafkaException, Producer
@@ -29,7 +29,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.store.java_process import START_SECONDS, JavaProcess, free_ports, libraries
+from tests.store.java_process import QUICK_START, START_SECONDS, JavaProcess, free_ports, libraries
 
 KAFKA, LOG4J = "4.1.1", "2.24.3"
 
@@ -127,8 +127,9 @@ _IDENTITY = "--cluster-id=AgentsOfFlinkForTests0"
 class KafkaBroker:
     """One broker on free ports. It ends with this process, also when that is killed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, java_options: Sequence[str] = QUICK_START) -> None:
         self.folder = folder
+        self.java_options = java_options
         self.log = folder / "broker.log"
         self._admin: AdminClient | None = None
         self._process: JavaProcess | None = None
@@ -270,7 +271,7 @@ class KafkaBroker:
             return False
 
     def _run(self, main: str, *arguments: str) -> JavaProcess:
-        options = ["-Xmx256m", "-Dlog4j2.configurationFile=log4j2.yaml"]
+        options = [*self.java_options, "-Xmx256m", "-Dlog4j2.configurationFile=log4j2.yaml"]
         jars = libraries(CACHE, _POM)
         return JavaProcess([*options, "-cp", f"{jars}/*", main, *arguments], self.folder, self.log)
 
