@@ -1,5 +1,6 @@
 package org.flinkagents.durable;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -176,6 +177,19 @@ final class JavaProgramAgents {
                 new CountDownLatch(1).await();
             }
             return made;
+        }
+    }
+
+    /** Waits for longer than any test. */
+    static final class Asleep extends Agent {
+        private static final long serialVersionUID = 1L;
+
+        static final AtomicInteger BEGUN = new AtomicInteger();
+
+        @Action(InputEvent.EVENT_TYPE)
+        void act(InputEvent event, RunnerContext ctx) throws Exception {
+            BEGUN.incrementAndGet();
+            ctx.sleep(Duration.ofDays(1));
         }
     }
 

@@ -330,7 +330,7 @@ class JavaProgramTest {
 
     // ---------------------------------------------------------------- jobs
 
-    private static StreamExecutionEnvironment environment() {
+    static StreamExecutionEnvironment environment() {
         Configuration configuration = new Configuration();
         JavaAgents.configure(configuration);
         configuration.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, Duration.ofMillis(200));
@@ -344,7 +344,7 @@ class JavaProgramTest {
         return env;
     }
 
-    private static AgentsExecutionEnvironment agents(StreamExecutionEnvironment env) {
+    static AgentsExecutionEnvironment agents(StreamExecutionEnvironment env) {
         AgentsExecutionEnvironment agents = AgentsExecutionEnvironment.getExecutionEnvironment(env);
         agents.getConfig().set(AgentOptions.STORE_TYPE, "none");
         return agents;
