@@ -40,6 +40,11 @@ _REMEDIES = {
 for _name in _GONE:
     _REMEDIES[_name] = "the table was dropped; the restart makes it again, and what it held is lost"
 _REMEDY = "see that the servers at agents.store.fluss.bootstrap-servers run and can be reached from here"
+_NO_LEADER = "No leader found"
+_LEADERLESS_REMEDY = (
+    "see that its tablet servers run. If they do and the table was just made, the coordinator has missed that (seen "
+    "with Fluss 0.9.1): nothing was ever written to it, drop it and it is made again"
+)
 
 
 def waitable() -> tuple[type[Exception], ...]:
@@ -80,12 +85,17 @@ def is_gone(error: BaseException) -> bool:
     return name_of(error) in _GONE
 
 
+def _remedy_of(error: BaseException) -> str:
+    if _NO_LEADER in str(error):  # under the general code of the library
+        return _LEADERLESS_REMEDY
+    return _REMEDIES.get(name_of(error), _REMEDY)
+
+
 def unavailable(settings: FlussSettings, what: str, error: BaseException) -> StoreUnavailableError:
     """`what` is what could not be done."""
-    remedy = _REMEDIES.get(name_of(error), _REMEDY)
     return StoreUnavailableError(
         settings.redact(
-            f"the action state store fluss, {settings}, {what}: {reason_of(error)}. Remedy: {remedy}"
+            f"the action state store fluss, {settings}, {what}: {reason_of(error)}. Remedy: {_remedy_of(error)}"
         )
     )
 
@@ -100,7 +110,7 @@ def fenced(settings: FlussSettings, groups: list[int]) -> StoreFencedError:
 def unanswered(settings: FlussSettings, groups: list[int], error: BaseException | None) -> UnknownFateError:
     """Keeps P20."""
     cause = f"; last: {reason_of(error)}" if error is not None else ""
-    remedy = _REMEDIES.get(name_of(error), _REMEDY) if error is not None else _REMEDY
+    remedy = _remedy_of(error) if error is not None else _REMEDY
     return UnknownFateError(
         settings.redact(
             f"an append to the action state store fluss, {settings}, was not read back within "

@@ -20,6 +20,7 @@ import pytest
 from flink_agents_durable import FlussActionStateStore
 from flink_agents_durable.api.errors import ConfigurationError, DurableExecutionError, StoreUnavailableError
 from flink_agents_durable.store import UnknownFateError
+from flink_agents_durable.store.fluss_errors import unavailable
 from flink_agents_durable.store.fluss_rows import RECORDS, Stamp
 from flink_agents_durable.store.fluss_session import Session
 from tests.store.conformance import Attempt, eventually, numbered, of
@@ -325,6 +326,13 @@ def test_s7_a_wrong_password_is_told_at_once(fluss_server: FlussServer, table: s
     with pytest.raises(StoreUnavailableError, match=r"security\.sasl") as caught:
         opened(secure(fluss_server, table, "a wrong one"))
     assert "a wrong one" not in named(caught.value, fluss_server, table)
+
+
+def test_s7_a_table_that_the_coordinator_has_missed_is_told_with_what_helps() -> None:
+    settings = FlussActionStateStore("127.0.0.1:1", DATABASE, "t", buckets=1).settings
+    error = RuntimeError("Fluss hitting unexpected error No leader found for table bucket: TableBucket(0)")
+    assert "drop it and it is made again" in str(unavailable(settings, "cannot be opened", error))
+    assert "drop it" not in str(unavailable(settings, "cannot be opened", RuntimeError("another")))
 
 
 def test_secrets_are_shown_nowhere() -> None:
