@@ -72,11 +72,6 @@ class KafkaActionStateStore(LogStore[KafkaLog, dict[int, int]]):
             lambda: GroupCommitWriter(log, log.end, on_ack, "action-state-store-kafka", later),
         )
 
-    def acknowledged(self) -> int:
-        if self._log is not None:
-            self._log.take_reports()
-        return super().acknowledged()
-
     def positions(self, batches: int) -> Mapping[int, int]:
         """One more than the offset of a message of this attempt, for each key group. Keeps P4."""
         return self._started().position(batches)

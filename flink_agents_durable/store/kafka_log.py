@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,9 +51,9 @@ SLICE_SECONDS = 0.5
 """Of one blocking call of the library. Bounds how late an interruption, or the end of a time limit, is seen."""
 
 FEW_MESSAGES, REPORT_SECONDS = 4, 0.003
-"""The reports of more messages than a few are fetched together every so often, by the task thread where it runs.
-Each is a call into Python, for which the library takes the interpreter lock: on the writer thread every one of
-them waits until the task thread gives it up, which takes up to 5 ms."""
+"""The reports of more messages than a few are fetched together every so often. Each is a call into Python, for
+which the library takes the interpreter lock: one by one, as the broker answers, every one of them would wait
+for the task thread to give it up, which takes up to 5 ms."""
 
 ROTATIONS_PER_TIMEOUT = 5
 """A transaction is replaced after this part of the time after which the broker would end it."""
@@ -85,7 +84,6 @@ class KafkaLog:
         self._admin: Any = None
         self._failed = False
         self._sharing_reported = False
-        self._awaited: _Deliveries | None = None
         self._touched: set[int] = set()  # partitions in the open transaction
         self._rotate_after = self._settings.transaction_timeout_millis / 1000 / ROTATIONS_PER_TIMEOUT
         self._cuts: dict[int, int] = {}
@@ -278,45 +276,24 @@ class KafkaLog:
                 self._produce(group, stamp.to_bytes(), value, deliveries)
             deadline = time.monotonic() + self._settings.append_timeout + SLICE_SECONDS
             while deliveries.left and deliveries.error is None:
-                self._await_reports(deliveries)
+                if deliveries.left > FEW_MESSAGES:
+                    time.sleep(REPORT_SECONDS)
+                    self._producer.poll(0)
+                else:
+                    self._producer.flush(SLICE_SECONDS)
                 now = time.monotonic()
                 if deliveries.left and now >= min(deadline, self.give_up_at):
                     deliveries.error = timed_out()
         except (self._kafka.KafkaException, SystemError) as exception:
             # A fatal error is pending while the library calls `delivered`, which Python finds a SystemError.
             deliveries.error = fatal_error_of(exception) or deliveries.error or timed_out()
-        finally:
-            self._awaited = None
         if deliveries.error is not None:
             self._failed = True
             raise append_failed(self._settings, deliveries.error, self._clients.last_error)
         return self._delivered(kind, deliveries)
 
-    def _await_reports(self, deliveries: _Deliveries) -> None:
-        """For a short time."""
-        if deliveries.left <= FEW_MESSAGES:
-            self._producer.flush(SLICE_SECONDS)
-            return
-        self._awaited = deliveries
-        taken = deliveries.taken
-        if not deliveries.ended.wait(REPORT_SECONDS) and deliveries.taken == taken:
-            self._producer.poll(0)  # the task thread rests, or runs an action
-
-    def take_reports(self) -> None:
-        """Fetch reports that the writer thread waits for. On the task thread, which has the interpreter lock."""
-        deliveries, producer = self._awaited, self._producer
-        if deliveries is None or producer is None or deliveries.left <= FEW_MESSAGES:
-            return
-        deliveries.taken += 1
-        try:
-            producer.poll(0)
-        except (self._kafka.KafkaException, SystemError) as exception:  # as in `_send`, which raises it
-            deliveries.error = fatal_error_of(exception) or deliveries.error or timed_out()
-        if not deliveries.left or deliveries.error is not None:
-            deliveries.ended.set()
-
     def _produce(self, group: int, key: bytes, value: bytes, deliveries: _Deliveries) -> None:
-        deliveries.sent += 1
+        deliveries.left += 1
         while True:
             try:
                 self._producer.produce(
@@ -331,7 +308,7 @@ class KafkaLog:
     def _delivered(self, kind: int, deliveries: _Deliveries) -> dict[int, int]:
         offsets: dict[int, int] = {}
         expected = self._next
-        for group, offset in sorted(deliveries.offsets):  # as two threads may have noted them
+        for group, offset in deliveries.offsets:
             if offset > expected.get(group, offset) and group not in self._foreign:
                 self._foreign[group] = expected[group]  # all in between is another log's
                 self._unnoted.add(group)
@@ -444,26 +421,18 @@ class KafkaLog:
 
 
 class _Deliveries:
-    """What the library reports about the messages of one flush, to the writer thread and to the task thread."""
+    """What the library reports about the messages of one flush."""
 
-    __slots__ = ("ended", "error", "failed", "offsets", "sent", "taken")
+    __slots__ = ("error", "left", "offsets")
 
     def __init__(self) -> None:
-        self.sent = 0
-        self.taken = 0
+        self.left = 0
         self.offsets: list[tuple[int, int]] = []
-        self.failed: list[Any] = []
         self.error: Any = None
-        self.ended = threading.Event()
-
-    @property
-    def left(self) -> int:
-        return self.sent - len(self.offsets) - len(self.failed)
 
     def delivered(self, error: Any, message: Any) -> None:
+        self.left -= 1
         if error is None:
             self.offsets.append((message.partition(), message.offset()))
-            return
-        if self.error is None or is_fenced(error):
+        elif self.error is None or is_fenced(error):
             self.error = error
-        self.failed.append(error)

@@ -17,7 +17,6 @@ from confluent_kafka.admin import NewTopic
 from flink_agents_durable import KafkaActionStateStore
 from flink_agents_durable.api.errors import ConfigurationError, DurableExecutionError, StoreUnavailableError
 from flink_agents_durable.store import UnknownFateError
-from flink_agents_durable.store.kafka_log import _Deliveries
 from tests.store.conformance import Attempt, eventually, numbered, of
 from tests.store.kafka_broker import PASSWORDS, KafkaBroker
 
@@ -163,37 +162,6 @@ def test_s7_a_broker_killed_under_load_loses_and_doubles_nothing(
     tail = opened(make()).tail
     for group in range(4):
         assert of(group, tail) == of(group, records)
-
-
-def test_p3_a_busy_task_thread_fetches_the_reports_that_the_writer_waits_for(
-    make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Both threads may, and nothing is acknowledged before all of it is reported, whoever was told."""
-    told: set[int] = set()
-    delivered = _Deliveries.delivered
-
-    def noting(self: _Deliveries, error: Any, message: Any) -> None:
-        told.add(threading.get_ident())
-        delivered(self, error, message)
-
-    monkeypatch.setattr(_Deliveries, "delivered", noting)
-    attempt = opened(make(partitions=16), 16)
-    records = numbered(16_000, 16)
-    for start in range(0, len(records), 160):
-        attempt.append(*records[start : start + 160])
-        while attempt.store.acknowledged() < attempt.sent - 1:
-            pass  # as the task thread of a busy job, which looks again and again
-    attempt.flush()
-    end = attempt.end()
-    attempt.close()
-    assert threading.get_ident() in told
-    reader = opened(make(partitions=16), 16)
-    reader.close()
-    for group in range(16):
-        assert of(group, reader.tail) == of(group, records)
-    after = Attempt(make(partitions=16), dict(end))
-    assert after.tail == []
-    after.close()
 
 
 def test_p20_an_append_without_an_answer_is_of_unknown_fate(
