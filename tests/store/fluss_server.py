@@ -14,6 +14,9 @@ from typing import Any
 
 import fluss
 
+from flink_agents_durable import FlussActionStateStore
+from flink_agents_durable.store.fluss_errors import NotReadyError
+from flink_agents_durable.store.fluss_table import ensure_table
 from tests.store.java_process import QUICK_START, START_SECONDS, JavaProcess, free_ports, libraries
 
 FLUSS = "0.9.1-incubating"
@@ -23,6 +26,9 @@ CACHE = Path(__file__).parents[2] / ".cache" / f"fluss-{FLUSS}"
 PASSWORDS = {"agents": "the secret of agents"}
 
 DATABASE = "agents"
+
+LEADER_SECONDS = 10.0
+"""After which a new table has leaders, or never gets them."""
 
 _POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -160,6 +166,25 @@ class FlussServer:
                 await connection.close()
 
         return asyncio.run(run())
+
+    def make(self, store: FlussActionStateStore) -> bool:
+        """Make the table of a store, and say whether it can be used: the coordinator misses one now and then."""
+
+        async def make(admin: Any) -> bool:
+            with contextlib.suppress(NotReadyError):
+                await ensure_table(admin, store.settings)
+            path = fluss.TablePath(DATABASE, store.settings.table)
+            deadline = time.monotonic() + LEADER_SECONDS
+            while time.monotonic() < deadline:
+                with contextlib.suppress(fluss.FlussError):
+                    await admin.list_offsets(
+                        path, list(range(store.settings.buckets)), fluss.OffsetSpec.latest()
+                    )
+                    return True
+                await asyncio.sleep(0.1)
+            return False
+
+        return bool(self.ask(make))
 
     def drop(self, table: str) -> None:
         async def drop(admin: Any) -> None:
