@@ -96,6 +96,8 @@ class KafkaSettings:
             "auto.offset.reset": "error",
             "isolation.level": "read_uncommitted",
             "enable.partition.eof": True,
+            # The first fetch has only some of the partitions; the others wait for its answer, 500 ms by default.
+            "fetch.wait.max.ms": 10,
         }
 
 

@@ -63,16 +63,6 @@ def error_of(exception: Any) -> Any:
     return exception.args[0]
 
 
-def fatal_error_of(exception: BaseException | None) -> Any:
-    """The KafkaError of a KafkaException, also when it is the cause of another exception; None without one."""
-    kafka = library()
-    while exception is not None:
-        if isinstance(exception, kafka.KafkaException):
-            return error_of(exception)
-        exception = exception.__cause__ or exception.__context__
-    return None
-
-
 def is_fenced(error: Any) -> bool:
     return error.name() in _FENCED or (
         # A fatal error is told a second time as _FATAL, with the first one only in its text.

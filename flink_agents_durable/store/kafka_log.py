@@ -28,7 +28,6 @@ from flink_agents_durable.store.kafka_client import Clients, library
 from flink_agents_durable.store.kafka_errors import (
     append_failed,
     error_of,
-    fatal_error_of,
     is_fenced,
     is_hopeless,
     timed_out,
@@ -50,6 +49,10 @@ _logger = logging.getLogger(__name__)
 SLICE_SECONDS = 0.5
 """Of one blocking call of the library. Bounds how late an interruption, or the end of a time limit, is seen."""
 
+FLUSH_SECONDS = 0.1
+"""Of one `flush`. The library cuts longer ones into slices of 200 ms, and begins the next one with the exception of
+a fatal error pending: Python code that it calls then fails in strange ways."""
+
 FEW_MESSAGES, REPORT_SECONDS = 4, 0.003
 """The reports of more messages than a few are fetched together every so often. Each is a call into Python, for
 which the library takes the interpreter lock: one by one, as the broker answers, every one of them would wait
@@ -62,6 +65,9 @@ CLOSE_SECONDS = 1.0
 """How long closing waits for truncations on their way, which are best effort."""
 
 Wait = Callable[[float], None]
+
+_undelivered: list[Any] = []
+"""Producers that were closed while messages of theirs were in flight, see `_drop`."""
 
 
 class KafkaLog:
@@ -168,6 +174,9 @@ class KafkaLog:
         name = f"{self._settings.topic}.{self._digest.hex()}.{groups[0]}-{groups[1]}"
         producer = self._clients.producer(name, self.max_record_bytes + RESERVED_BYTES)
         while True:
+            with contextlib.suppress(self._kafka.KafkaException):  # else told below
+                # Connects. Without a connection the library looks for its coordinator half a second later.
+                producer.list_topics(self._settings.topic, timeout=SLICE_SECONDS)
             try:
                 producer.init_transactions(SLICE_SECONDS)
                 return producer
@@ -280,17 +289,26 @@ class KafkaLog:
                     time.sleep(REPORT_SECONDS)
                     self._producer.poll(0)
                 else:
-                    self._producer.flush(SLICE_SECONDS)
+                    self._producer.flush(FLUSH_SECONDS)
                 now = time.monotonic()
                 if deliveries.left and now >= min(deadline, self.give_up_at):
                     deliveries.error = timed_out()
-        except (self._kafka.KafkaException, SystemError) as exception:
-            # A fatal error is pending while the library calls `delivered`, which Python finds a SystemError.
-            deliveries.error = fatal_error_of(exception) or deliveries.error or timed_out()
+        except self._kafka.KafkaException as exception:
+            deliveries.failed(error_of(exception))
         if deliveries.error is not None:
             self._failed = True
+            self._await_reports(deliveries)
             raise append_failed(self._settings, deliveries.error, self._clients.last_error)
         return self._delivered(kind, deliveries)
+
+    def _await_reports(self, deliveries: _Deliveries) -> None:
+        """Whether the attempt is fenced may be told after the first error, which says less."""
+        deadline = time.monotonic() + SLICE_SECONDS
+        while len(self._producer) and time.monotonic() < deadline:
+            try:
+                self._producer.poll(FLUSH_SECONDS)
+            except self._kafka.KafkaException as exception:
+                deliveries.failed(error_of(exception))
 
     def _produce(self, group: int, key: bytes, value: bytes, deliveries: _Deliveries) -> None:
         deliveries.left += 1
@@ -301,7 +319,7 @@ class KafkaLog:
                 )
                 return
             except BufferError:  # the queue of the library is full
-                self._producer.flush(SLICE_SECONDS)
+                self._producer.flush(FLUSH_SECONDS)
                 if time.monotonic() >= self.give_up_at:
                     raise self._kafka.KafkaException(timed_out()) from None
 
@@ -393,6 +411,8 @@ class KafkaLog:
             with contextlib.suppress(self._kafka.KafkaException):
                 limit = min(CLOSE_SECONDS, max(0.1, self.give_up_at - time.monotonic()))
                 producer.commit_transaction(limit)
+        if producer is not None:
+            _drop(producer, self._kafka.KafkaException)
         if self._cutting:
             futures.wait(self._cutting, CLOSE_SECONDS)
         self._admin = None
@@ -434,5 +454,27 @@ class _Deliveries:
         self.left -= 1
         if error is None:
             self.offsets.append((message.partition(), message.offset()))
-        elif self.error is None or is_fenced(error):
+        else:
+            self.failed(error)
+
+    def failed(self, error: Any) -> None:
+        if self.error is None or is_fenced(error):
             self.error = error
+
+
+def _drop(producer: Any, error: type[Exception]) -> None:
+    """Let go of a producer, but not while messages are in flight: librdkafka may free memory twice (seen up to 2.16).
+
+    When it is destroyed after a fatal error, and the answer to a further request is another one, its threads
+    free the text of the first error again, and the process ends. Whoever closes next looks after it.
+    """
+    candidates = [producer]
+    with contextlib.suppress(IndexError):
+        while True:
+            candidates.append(_undelivered.pop())  # atomic; no two threads look after one
+    for candidate in candidates:
+        with contextlib.suppress(error):
+            candidate.purge(in_flight=False)
+            candidate.poll(0)
+        if len(candidate):
+            _undelivered.append(candidate)

@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 
 from flink_agents_durable import KafkaActionStateStore
 from flink_agents_durable.api.errors import ConfigurationError, DurableExecutionError, StoreUnavailableError
-from flink_agents_durable.store import UnknownFateError
+from flink_agents_durable.store import UnknownFateError, kafka_log
 from tests.store.conformance import Attempt, eventually, numbered, of
 from tests.store.kafka_broker import PASSWORDS, KafkaBroker
 
@@ -193,6 +193,24 @@ def test_s10_closing_while_the_broker_does_not_answer_is_bounded(
         assert attempt.store.close(4.0)
     finally:
         kafka_broker.go_on()
+
+
+def test_s10_a_client_with_messages_in_flight_is_destroyed_later(
+    make: Make, kafka_broker: KafkaBroker
+) -> None:
+    """The library may free memory twice while it is destroyed, see `_drop`."""
+    attempt = opened(make())
+    kafka_broker.pause()
+    try:
+        attempt.append((0, b"x"))
+        assert attempt.store.close(4.0)
+        client = kafka_log._undelivered[-1]
+        assert len(client) == 1
+    finally:
+        kafka_broker.go_on()
+    eventually(lambda: client.poll(0.1) >= 0 and not len(client))
+    opened(make()).close()
+    assert client not in kafka_log._undelivered
 
 
 def test_s7_a_topic_that_is_deleted_under_the_job(make: Make, kafka_broker: KafkaBroker, topic: str) -> None:

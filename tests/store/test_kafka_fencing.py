@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 
@@ -21,6 +23,31 @@ from tests.store.zombies import (
     shares,
     tails_of,
 )
+
+TAKEN_OVER_AGAIN_AND_AGAIN = """
+import sys, threading
+from flink_agents_durable.store import StoreFencedError
+from flink_agents_durable.store.kafka import KafkaActionStateStore
+from tests.store.conformance import Attempt
+groups, seen = range(12), []
+def until_fenced(attempt, count):
+    try:
+        while True:
+            attempt.write(*((group, b"x") for group in groups[:count]))
+    except Exception as error:
+        seen.append(error)
+old = Attempt(KafkaActionStateStore(sys.argv[1], sys.argv[2], partitions=12), dict.fromkeys(groups))
+for count in (12, 2, 12, 5, 12, 3, 12, 4, 12, 12):
+    writing = threading.Thread(target=until_fenced, args=(old, count))
+    writing.start()
+    new = Attempt(KafkaActionStateStore(sys.argv[1], sys.argv[2], partitions=12), old.store.positions(0))
+    writing.join()
+    assert old.store.close(30)
+    old = new
+assert old.store.close(30)
+assert [error for error in seen if not isinstance(error, StoreFencedError)] == []
+print(len(seen), "fenced")
+"""
 
 
 @pytest.fixture
@@ -82,6 +109,20 @@ def test_s3_p23_an_owner_that_wrote_nothing_since_its_position_is_found(
     with pytest.raises(StoreFencedError):
         second.write((5, b"y"))
     third.write((3, b"z"))
+
+
+def test_s3_the_process_survives_that_its_attempts_are_fenced_while_they_write(
+    kafka_broker: KafkaBroker, topic: str
+) -> None:
+    """The client library once freed memory twice, and with its first error nobody knew that they were fenced."""
+    ended = subprocess.run(
+        [sys.executable, "-c", TAKEN_OVER_AGAIN_AND_AGAIN, kafka_broker.bootstrap, topic],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    kafka_broker.delete(topic)
+    assert (ended.returncode, ended.stdout) == (0, "10 fenced\n"), ended.stderr[-2000:]
 
 
 def head(broker: KafkaBroker, topic: str, group: int) -> int:
