@@ -33,7 +33,6 @@ import org.apache.flink.connector.datagen.source.DataGeneratorSource;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.checkpoint.CheckpointException;
-import org.apache.flink.runtime.testutils.MiniClusterResourceConfiguration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
@@ -53,13 +52,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 class MiniClusterTest {
     private static final int SLOTS = 3;
 
-    @RegisterExtension
-    static final MiniClusterExtension CLUSTER =
-            new MiniClusterExtension(
-                    new MiniClusterResourceConfiguration.Builder()
-                            .setNumberTaskManagers(1)
-                            .setNumberSlotsPerTaskManager(SLOTS)
-                            .build());
+    @RegisterExtension static final MiniClusterExtension CLUSTER = Clusters.ofOneTaskManager(SLOTS);
 
     private static final Duration CHECKPOINT_TIMEOUT = Duration.ofSeconds(4);
     private static final TypeInformation<Row> ROWS =
