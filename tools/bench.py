@@ -7,6 +7,7 @@ in the same run.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,8 +28,10 @@ RECORD_BYTES = 100
 
 
 def run(load: Load) -> Measured:
-    """Run a load in a process of its own."""
+    """Run a load in a process of its own, and on a core of its own if it says which."""
     command = [sys.executable, str(Path(__file__).parent / "bench_agents.py"), json.dumps(asdict(load))]
+    if load.core is not None:
+        command = ["taskset", "--cpu-list", str(load.core), *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         raise SystemExit(f"the job of {load} failed:\n{done.stderr[-4000:]}")
@@ -116,6 +119,12 @@ def kafka() -> None:
         )
         report("kafka", f"{truncated:.3f}", "s until the broker has truncated it")
         of_a_job("kafka", broker.bootstrap)
+    own, *others = sorted(os.sched_getaffinity(0))
+    if others:
+        os.sched_setaffinity(0, others)  # the broker's, which inherits them
+        with bench_kafka.broker() as broker:
+            of_a_job("kafka", broker.bootstrap, core=own)
+        os.sched_setaffinity(0, [own, *others])
 
 
 def fluss() -> None:
@@ -137,11 +146,13 @@ def fluss() -> None:
         of_a_job("fluss", server.bootstrap)
 
 
-def of_a_job(store: str, bootstrap: str) -> None:
+def of_a_job(store: str, bootstrap: str, core: int | None = None) -> None:
+    where = "" if core is None else ", on a core of its own"
     for groups in (128, 16):
         load = {"inputs": 1000, "keys": 1000, "store": store, "bootstrap": bootstrap, "key_groups": groups}
+        load["core"] = core
         rate = marginal({**load, "calls": 20}, {**load, "calls": 140}, lambda load: load.inputs * load.calls)
-        report(store, f"{rate:,.0f}", f"durable async calls/s on {store}, {groups} key groups")
+        report(store, f"{rate:,.0f}", f"durable async calls/s on {store}, {groups} key groups{where}")
 
 
 def sync() -> None:

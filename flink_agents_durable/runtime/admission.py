@@ -160,6 +160,20 @@ class Admission:
             self._enter(lane, now)
         return ready
 
+    def take_while(self, wanted: Callable[[CallStart], bool], now: float) -> tuple[list[Entry], bool]:
+        """As `take`, up to the first call that is not wanted. Also: whether one of those that stay might start."""
+        ready: list[Entry] = []
+        waiting = self._waiting
+        while waiting and self.running < self._max:
+            lane, _ = self._next_lane(now)
+            if lane is None:
+                return ready, self.opens_at() is not None
+            if not wanted(waiting[lane.ids[0]].call):
+                return ready, True
+            ready.append(waiting.pop(lane.ids.popleft()))
+            self._enter(lane, now)
+        return ready, False
+
     def _take_run(self, lane: Lane, ready: list[Entry]) -> None:
         """The usual case, fast: nothing waits in another lane, so order is that of the queue."""
         room = self._max - self.running

@@ -48,6 +48,11 @@ def _nothing() -> None:
     return None
 
 
+def _starts_in_java(call: CallStart) -> bool:
+    """Whether starting this call takes nothing but Java: no timer of the loop."""
+    return type(call.function) in JAVA_FUNCTIONS and call.timeout is None
+
+
 class CallExecutor:
     """Runs `async def` functions on the loop thread and plain ones on workers.
 
@@ -116,34 +121,43 @@ class CallExecutor:
     def start(self, calls: Sequence[CallStart]) -> None:
         """Start calls, first in, first out, as there is room (F11). One hop to the loop thread for all."""
         if self._java is not None:
-            calls = self._start_java(calls, self._java)
-            if not calls:
-                return
+            self._start_some_in_java(calls, self._java)
+            return
         with self._lock:
             self._admission.add_all(calls, is_plain)
         self._pump.notify()
 
-    def _start_java(self, calls: Sequence[CallStart], java: JavaCalls) -> Sequence[CallStart]:
-        """Start Java calls past the loop thread, while there is room; gives the others."""
+    def _start_some_in_java(self, calls: Sequence[CallStart], java: JavaCalls) -> None:
+        """Java calls start past the loop thread, while there is room and none waits; the others are queued."""
         others: list[CallStart] = []
         admitted: list[CallStart] = []
         now = self._clock()
         with self._lock:
             for call in calls:
                 lane = self._admission.lane(True, call.limit)
-                if (
-                    type(call.function) in JAVA_FUNCTIONS
-                    and call.timeout is None
-                    and not self._paused
-                    and self._admission.enter_at_once(lane, now)
-                ):
+                if _starts_in_java(call) and not self._paused and self._admission.enter_at_once(lane, now):
                     self._running[call.id] = Entry(call, lane)
                     admitted.append(call)
                 else:
                     others.append(call)
+            self._admission.add_all(others, is_plain)
         if admitted:
             java.start(admitted)
-        return others
+        if others:
+            self._start_waiting_java(java)
+
+    def _start_waiting_java(self, java: JavaCalls) -> None:
+        """Start the Java calls that are at the head of the queues; the loop thread does that for other calls."""
+        if self._closed or self._paused:
+            return
+        with self._lock:
+            ready, more = self._admission.take_while(_starts_in_java, self._clock())
+            for entry in ready:
+                self._running[entry.call.id] = entry
+        if ready:
+            java.start([entry.call for entry in ready])
+        if more:
+            self._pump.notify()
 
     def cancel(self, ids: Sequence[int]) -> None:
         """Nobody wants these outcomes any more.
@@ -188,27 +202,31 @@ class CallExecutor:
         return taken
 
     def _take_java(self, java: JavaCalls, limit: int) -> None:
-        """Java workers never enter Python: their outcomes are fetched, on the task thread."""
+        """Java workers never enter Python: their outcomes are fetched, on the task thread. As `_ended`, for many."""
+        ended = []
         for id, status, value in java.take(limit):
-            entry = self._running.get(id)
+            entry = self._running.pop(id, None)
             if entry is not None:
-                self._java_ended(entry, status, value)
-
-    def _java_ended(self, entry: Entry, status: int, value: object) -> None:
-        """As `_ended`; the loop thread is bothered only if it has something to do."""
+                ended.append((entry, status, value))
         with self._lock:
-            given_up = entry.reported
-            entry.reported = True
-            if given_up and entry.on_worker:
-                self.abandoned_workers -= 1
-            self._admission.leave(entry)
-        self._running.pop(entry.call.id, None)
-        if entry.timer is not None:
-            self._stale_timers.append(entry.timer)
-        if not given_up:
+            wanted = [outcome for outcome in ended if not self._leave_java(outcome[0])]
+        for entry, status, value in wanted:
             self._deliver(entry, status, value)
-        if entry.timer is not None or self._admission.waiting:
+        timers = [entry.timer for entry, _, _ in ended if entry.timer is not None]
+        if timers:
+            self._stale_timers.extend(timers)
             self._pump.notify()
+        if self._admission.waiting:
+            self._start_waiting_java(java)
+
+    def _leave_java(self, entry: Entry) -> bool:
+        """Free the place of a call that has ended, under the lock. Whether it was given up before."""
+        given_up = entry.reported
+        entry.reported = True
+        if given_up and entry.on_worker:
+            self.abandoned_workers -= 1
+        self._admission.leave(entry)
+        return given_up
 
     def run_blocking(
         self, call: CallStart, wait: Callable[[], None] | None = None, here: bool = False
