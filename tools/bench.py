@@ -7,7 +7,6 @@ in the same run.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,10 +27,8 @@ RECORD_BYTES = 100
 
 
 def run(load: Load) -> Measured:
-    """Run a load in a process of its own, and on a core of its own if it says which."""
+    """Run a load in a process of its own."""
     command = [sys.executable, str(Path(__file__).parent / "bench_agents.py"), json.dumps(asdict(load))]
-    if load.core is not None:
-        command = ["taskset", "--cpu-list", str(load.core), *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         raise SystemExit(f"the job of {load} failed:\n{done.stderr[-4000:]}")
@@ -119,12 +116,6 @@ def kafka() -> None:
         )
         report("kafka", f"{truncated:.3f}", "s until the broker has truncated it")
         of_a_job("kafka", broker.bootstrap)
-    own, *others = sorted(os.sched_getaffinity(0))
-    if others:
-        os.sched_setaffinity(0, others)  # the broker's, which inherits them
-        with bench_kafka.broker() as broker:
-            of_a_job("kafka", broker.bootstrap, core=own)
-        os.sched_setaffinity(0, [own, *others])
 
 
 def fluss() -> None:
@@ -146,13 +137,11 @@ def fluss() -> None:
         of_a_job("fluss", server.bootstrap)
 
 
-def of_a_job(store: str, bootstrap: str, core: int | None = None) -> None:
-    where = "" if core is None else ", on a core of its own"
+def of_a_job(store: str, bootstrap: str) -> None:
     for groups in (128, 16):
         load = {"inputs": 1000, "keys": 1000, "store": store, "bootstrap": bootstrap, "key_groups": groups}
-        load["core"] = core
         rate = marginal({**load, "calls": 20}, {**load, "calls": 140}, lambda load: load.inputs * load.calls)
-        report(store, f"{rate:,.0f}", f"durable async calls/s on {store}, {groups} key groups{where}")
+        report(store, f"{rate:,.0f}", f"durable async calls/s on {store}, {groups} key groups")
 
 
 def sync() -> None:

@@ -30,7 +30,6 @@ class Load:
     store: str = "none"
     bootstrap: str = ""  # of the broker or server, for the stores kafka and fluss
     key_groups: int = 128  # the max parallelism: partitions or buckets of these stores
-    core: int | None = None  # of the process, which has all otherwise
 
 
 @dataclass
