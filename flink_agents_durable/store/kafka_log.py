@@ -303,7 +303,7 @@ class KafkaLog:
 
     def _await_reports(self, deliveries: _Deliveries) -> None:
         """Whether the attempt is fenced may be told after the first error, which says less."""
-        deadline = time.monotonic() + SLICE_SECONDS
+        deadline = min(time.monotonic() + SLICE_SECONDS, self.give_up_at)
         while len(self._producer) and time.monotonic() < deadline:
             try:
                 self._producer.poll(FLUSH_SECONDS)
