@@ -209,7 +209,7 @@ class CallExecutor:
             if entry is not None:
                 ended.append((entry, status, value))
         with self._lock:
-            wanted = [outcome for outcome in ended if not self._leave_java(outcome[0])]
+            wanted = [outcome for outcome in ended if not self._leave(outcome[0])]
         for entry, status, value in wanted:
             self._deliver(entry, status, value)
         timers = [entry.timer for entry, _, _ in ended if entry.timer is not None]
@@ -218,15 +218,6 @@ class CallExecutor:
             self._pump.notify()
         if self._admission.waiting:
             self._start_waiting_java(java)
-
-    def _leave_java(self, entry: Entry) -> bool:
-        """Free the place of a call that has ended, under the lock. Whether it was given up before."""
-        given_up = entry.reported
-        entry.reported = True
-        if given_up and entry.on_worker:
-            self.abandoned_workers -= 1
-        self._admission.leave(entry)
-        return given_up
 
     def run_blocking(
         self, call: CallStart, wait: Callable[[], None] | None = None, here: bool = False
@@ -467,11 +458,7 @@ class CallExecutor:
         if status == FAILED:
             self._obey(entry, value)
         with self._lock:
-            given_up = entry.reported
-            entry.reported = True
-            if given_up and entry.on_worker:
-                self.abandoned_workers -= 1
-            self._admission.leave(entry)
+            given_up = self._leave(entry)
         self._running.pop(entry.call.id, None)
         if entry.timer is not None:
             self._stale_timers.append(entry.timer)
@@ -484,6 +471,15 @@ class CallExecutor:
         if not given_up:
             self._deliver(entry, status, value)
         self._pump.notify()
+
+    def _leave(self, entry: Entry) -> bool:
+        """Free the place of a call that has ended, under the lock. Whether it was given up before."""
+        given_up = entry.reported
+        entry.reported = True
+        if given_up and entry.on_worker:
+            self.abandoned_workers -= 1
+        self._admission.leave(entry)
+        return given_up
 
     def _obey(self, entry: Entry, error: object) -> None:
         """A busy server says when it wants to be asked again: until then its limit starts nothing."""
